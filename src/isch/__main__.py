@@ -1,0 +1,5 @@
+"""``python -m isch``."""
+
+from isch.cli import main
+
+main()

@@ -1,0 +1,52 @@
+"""The command tree, and what happens to errors: one sentence on stderr, exit code 2, no traceback."""
+
+import sys
+import warnings
+
+import typer
+
+from isch.errors import IschError
+
+app = typer.Typer(
+    name="isch",
+    help="Compact binary codes for images and feature vectors, and exact search among them.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def main() -> None:
+    """Run the command line."""
+    _register()
+    warnings.showwarning = _show_warning
+    try:
+        app(prog_name="isch")
+    except IschError as error:
+        _fail(str(error), 2)
+    except MemoryError:
+        _fail("not enough memory for this", 2)
+    except BrokenPipeError:
+        sys.stderr.close()
+        raise SystemExit(141) from None
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), 2)
+    except KeyboardInterrupt:
+        _fail("interrupted; nothing half-written was left behind", 130)
+
+
+def _register() -> None:
+    """Attach each command group."""
+    from isch.cli import models
+
+    models.attach(app)
+
+
+def _fail(message: str, code: int) -> None:
+    sys.stderr.write(f"isch: {message}\n")
+    raise SystemExit(code)
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    sys.stderr.write(f"isch: warning: {message}\n")

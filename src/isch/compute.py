@@ -1,0 +1,144 @@
+"""Passes over features: blocks with fixed borders, worked on by all cores, results in order.
+
+Each block is handled by one thread with single-threaded BLAS, and results are combined in the order of the blocks,
+so the outcome does not depend on how many threads there are.
+"""
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isch import progress
+from isch.features import Block, Features, check_finite, dense, finite
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def n_threads() -> int:
+    """Threads to use: the environment's ISCH_NUM_THREADS, else the cores this process may run on."""
+    return int(os.environ.get("ISCH_NUM_THREADS", 0)) or len(os.sched_getaffinity(0))
+
+
+def block_rows(n_features: int) -> int:
+    """Rows in a block: enough to keep a matrix product busy, few enough to stay near the cache."""
+    return 1024 if n_features <= 16_384 else 512
+
+
+class _Pool:
+    """One thread pool a process, made again after a fork."""
+
+    def __init__(self) -> None:
+        self._key: tuple[int, int] | None = None
+        self._lock = threading.Lock()
+
+    def get(self) -> ThreadPoolExecutor:
+        key = (os.getpid(), n_threads())
+        with self._lock:
+            if self._key != key:
+                self._executor = ThreadPoolExecutor(key[1], thread_name_prefix="isch")
+                self._key = key
+            return self._executor
+
+
+_pool = _Pool()
+os.register_at_fork(after_in_child=_pool.__init__)  # type: ignore[misc]
+
+
+class _Blas:
+    """Single-threaded BLAS while any caller wants it; counts them, because the setting is global to the process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._limits: Any = None
+
+    @contextmanager
+    def single(self) -> Iterator[None]:
+        from threadpoolctl import threadpool_limits
+
+        with self._lock:
+            if self._users == 0:
+                self._limits = threadpool_limits(1, "blas")
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if self._users == 0:
+                    self._limits.restore_original_limits()
+
+
+_blas = _Blas()
+os.register_at_fork(after_in_child=_blas.__init__)  # type: ignore[misc]
+
+
+def parallel(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """``map(function, items)`` on all cores, in order, holding only a few items at a time."""
+    pool, waiting = _pool.get(), deque[Future[R]]()
+    with _blas.single():
+        try:
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                if len(waiting) > 2 * n_threads():
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def map_blocks(
+    features: Features, function: Callable[[Block], R], label: str, rows: int | None = None
+) -> Iterator[R]:
+    """``function`` of each block of ``features``, in order; refuses NaN and infinity."""
+
+    def checked(item: tuple[int, Block]) -> tuple[int, R]:
+        _, block = item
+        if not finite(block):
+            check_finite(features)
+        return block.shape[0], function(block)
+
+    with progress.task(label, len(features), "rows") as advance:
+        for count, result in parallel(checked, features.batches(rows or block_rows(features.shape[1]))):
+            advance(count)
+            yield result
+
+
+def mean(features: Features) -> NDArray[np.float64]:
+    """The mean row."""
+    total = np.zeros(features.shape[1])
+    for part in map_blocks(features, dense_sum, "mean"):
+        total += part
+    return total / len(features)
+
+
+def dense_sum(block: Block) -> NDArray[np.float64]:
+    """The sum of the rows of a block, in double precision."""
+    return np.asarray(block.sum(axis=0, dtype=np.float64)).ravel()
+
+
+def sample(features: Features, n: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """At most ``n`` rows drawn without replacement, sorted; all rows if there are no more."""
+    if n >= len(features):
+        return np.arange(len(features))
+    return np.sort(rng.choice(len(features), n, replace=False))
+
+
+def load(features: Features, rows: NDArray[np.intp], mean: NDArray[np.float64]) -> NDArray[np.float32]:
+    """The given rows, centred, in memory."""
+    out = np.empty((len(rows), features.shape[1]), np.float32)
+    step = block_rows(features.shape[1])
+    for start in range(0, len(rows), step):
+        block = dense(features.take(rows[start : start + step]), np.float64)
+        np.subtract(block, mean, out=out[start : start + step], casting="same_kind")
+    return out

@@ -1,0 +1,44 @@
+"""How two codes are compared. A hasher declares one of these; the search kernels know how to compute each.
+
+Smaller is always nearer.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Hamming:
+    """|a ⊕ b|: the number of bits that differ."""
+
+
+@dataclass(frozen=True)
+class SphericalHamming:
+    """|a ⊕ b| / |a ∧ b| (Heo et al. 2012). 0 when both codes are equal; +inf when they share no set bit and differ."""
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedHamming:
+    """Σ w_i [a_i ≠ b_i]."""
+
+    weights: NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class ProductAffinity:
+    """Minus the affinity of multidimensional spectral hashing (Weiss, Fergus, Torralba 2012).
+
+    Bits are ±1. Within each group of bits the affinity is Π_k (1 + Σ_{i of coordinate k} w_i a_i b_i) − 1;
+    the groups add up.
+    """
+
+    weights: NDArray[np.float32]
+    coordinates: NDArray[np.int32]
+    groups: NDArray[np.int32]
+
+
+Distance = Hamming | SphericalHamming | WeightedHamming | ProductAffinity
+
+HAMMING = Hamming()

@@ -1,0 +1,64 @@
+"""Every error ISCH raises on purpose.
+
+    IschError
+    ├── InputError           data or arguments that cannot be used (also a ValueError)
+    │   └── ParameterError   a constructor or option value outside its range
+    ├── FileError            a file or folder that cannot be read or written as asked (also an OSError)
+    │   ├── FormatError      not the format it should be, damaged, or of a newer version
+    │   └── LockedError      another process is writing to it
+    └── MissingExtra         an optional package is needed (also an ImportError)
+
+    IschWarning              the result is usable but probably not what was wanted (a UserWarning)
+
+Each message is one sentence: what, where, expected, got.
+"""
+
+import importlib
+from collections.abc import Iterable
+from types import ModuleType
+
+
+class IschError(Exception):
+    """Base of all errors raised on purpose."""
+
+
+class InputError(IschError, ValueError):
+    """Data or arguments that cannot be used."""
+
+
+class ParameterError(InputError):
+    """A parameter outside its range."""
+
+
+class FileError(IschError, OSError):
+    """A file or folder that cannot be read or written as asked."""
+
+
+class FormatError(FileError):
+    """A file that is not in the format it should be, is damaged, or comes from a newer version."""
+
+
+class LockedError(FileError):
+    """Another process holds the right to write."""
+
+
+class MissingExtra(IschError, ImportError):
+    """An optional package is needed."""
+
+
+class IschWarning(UserWarning):
+    """The result is usable but probably not what was wanted."""
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """Import an optional module, or say which extra installs it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise MissingExtra(f"{package} is needed for this and is not installed: pip install 'isch[{extra}]'") from error
+
+
+def unknown(what: str, name: object, known: Iterable[object]) -> ParameterError:
+    """An error for a name that is not in a list of known ones, listing them."""
+    return ParameterError(f"unknown {what} {name!r}; known: {', '.join(sorted(map(str, known)))}")

@@ -1,0 +1,39 @@
+"""Writing files whole or not at all."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from secrets import token_hex
+
+from isch.errors import FileError
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary path beside ``path``; it takes the name ``path`` if the block succeeds and vanishes if not."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise FileError(f"cannot write {target}: the folder {target.parent} does not exist")
+    if target.is_dir():
+        raise FileError(f"cannot write {target}: it is a folder")
+    temporary = target.with_name(f".{target.stem}.{token_hex(4)}{target.suffix}")
+    try:
+        temporary.touch(exist_ok=False)
+        yield temporary
+        sync(temporary)
+        os.replace(temporary, target)
+        sync(target.parent)
+    except OSError as error:
+        raise error if isinstance(error, FileError) else FileError(f"cannot write {target}: {error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Force a file, or the entries of a folder, to disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,161 @@
+"""The contract of every hashing method: a scikit-learn transformer from features to packed codes.
+
+A method gives ``_fit(features)``, which learns attributes ending in ``_``, and ``_project(block)``, the real values
+whose signs are the bits. Opening, checking, streaming, packing, saving are written here once.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, InvalidParameterError, validate_parameter_constraints
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from isch import codes, compute, distances
+from isch import features as feature_sources
+from isch.codes import Codes
+from isch.errors import InputError, ParameterError
+from isch.features import Block, Features
+from isch.hashing import files
+
+POSITIVE = Interval(int, 1, None, closed="left")
+
+
+class Hasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of all hashing methods."""
+
+    name: ClassVar[str]  # in the registry, in model files, at the command line
+    _parameter_constraints: ClassVar[dict[str, list[Any]]]
+
+    n_bits: int
+    n_features_in_: int
+
+    def fit(self, X: Any, y: None = None) -> Self:
+        """Learn from features: an array, a sparse matrix, a Dask array, a path, or an open ``Features``."""
+        self._check_parameters()
+        features = self._open(X, reset=True)
+        self.n_samples_ = len(features)
+        if len(features) < 2:
+            raise InputError(f"{features.where}: n_samples = 1; {self._label} needs at least 2 rows to learn from")
+        self._fit(features)
+        return self
+
+    def transform(self, X: Any) -> Codes:
+        """Packed codes, uint8 (n, ceil(n_bits / 8))."""
+        features = self._open_fitted(X)
+        out = np.empty((len(features), codes.width(self.n_bits)), np.uint8)
+        row = 0
+        for part in self._encode(features):
+            out[row : row + len(part)] = part
+            row += len(part)
+        return out
+
+    def encode(self, X: Any) -> Iterator[Codes]:
+        """Packed codes block by block, for data larger than memory."""
+        return self._encode(self._open_fitted(X))
+
+    def project(self, X: Any) -> NDArray[np.float32]:
+        """The real values whose signs are the bits, float32 (n, n_bits)."""
+        features = self._open_fitted(X)
+        parts = compute.map_blocks(features, lambda b: self._project(b).astype(np.float32, copy=False), "projecting")
+        return np.concatenate(list(parts))
+
+    @property
+    def distance(self) -> distances.Distance:
+        """How codes of this method are compared."""
+        return distances.HAMMING
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model as a safetensors file, whole or not at all."""
+        check_is_fitted(self)
+        learned = {k: v for k, v in vars(self).items() if k.endswith("_") and not k.startswith("_")}
+        files.write(path, self.name, self.get_params(deep=False), learned)
+
+    @classmethod
+    def _restore(cls, parameters: dict[str, Any], learned: dict[str, Any]) -> Self:
+        """The hasher with these parameters and learned attributes."""
+        hasher = cls(**parameters)
+        vars(hasher).update(learned)
+        return hasher
+
+    def _fit(self, features: Features) -> None:
+        """Learn from checked features of at least two rows."""
+        raise NotImplementedError
+
+    def _project(self, block: Block) -> NDArray[np.floating[Any]]:
+        """Values (rows, n_bits) whose signs are the bits of the rows of a block (dense of any dtype, or CSR)."""
+        raise NotImplementedError
+
+    def _encode(self, features: Features) -> Iterator[Codes]:
+        return compute.map_blocks(features, lambda block: codes.pack(self._project(block) >= 0), "encoding")
+
+    def _rng(self) -> np.random.Generator:
+        """A generator that depends on ``random_state`` alone."""
+        seed = getattr(self, "random_state", None)
+        if seed is None or isinstance(seed, int | np.integer):
+            return np.random.default_rng(seed)
+        return np.random.default_rng(check_random_state(seed).randint(2**31 - 1))
+
+    def _check_parameters(self) -> None:
+        try:
+            validate_parameter_constraints(self._parameter_constraints, self.get_params(deep=False), self._label)
+        except InvalidParameterError as error:
+            raise ParameterError(str(error)) from None
+
+    @property
+    def _label(self) -> str:
+        return type(self).__name__
+
+    def _open_fitted(self, X: Any) -> Features:
+        check_is_fitted(self)
+        return self._open(X, reset=False)
+
+    def _open(self, X: Any, reset: bool) -> Features:
+        """Open ``X``; what is in memory first passes scikit-learn's checks of shape, type and column names."""
+        if not _elsewhere(X):
+            X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
+            return feature_sources.open(X)
+        features = feature_sources.open(X)
+        if reset:
+            self.n_features_in_ = features.shape[1]
+        elif features.shape[1] != self.n_features_in_:
+            raise InputError(
+                f"{features.where}: X has {features.shape[1]} features, "
+                f"but {self._label} is expecting {self.n_features_in_} features as input"
+            )
+        return features
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+class LinearHasher(Hasher):
+    """A method whose bits are the signs of a linear map of centred data: z = (x − μ) L."""
+
+    mean_: NDArray[np.float64]  # μ, (d,)
+    projection_: NDArray[np.float32]  # L, (d, m)
+
+    def _project(self, block: Block) -> NDArray[np.floating[Any]]:
+        if issparse(block):
+            return np.asarray(block @ self.projection_) - (self.mean_ @ self.projection_).astype(np.float32)
+        return centred(block, self.mean_) @ self.projection_
+
+
+def centred(block: NDArray[Any], mean: NDArray[np.float64]) -> NDArray[np.float32]:
+    """A dense block minus the mean; double precision is narrowed only after the subtraction."""
+    if block.dtype == np.float64:
+        return (block - mean).astype(np.float32)
+    return block.astype(np.float32, copy=False) - mean.astype(np.float32)
+
+
+def _elsewhere(X: Any) -> bool:
+    """Whether ``X`` is not an array in memory."""
+    return isinstance(X, str | os.PathLike | Features) or type(X).__module__.partition(".")[0] == "dask"
