@@ -1,0 +1,38 @@
+"""Sections of docs/benchmarks.md: each benchmark rewrites its own."""
+
+import os
+import platform
+import re
+from importlib.metadata import version
+from pathlib import Path
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+
+
+def section(name: str, markdown: str) -> None:
+    """Replace what stands between ``<!-- name -->`` and ``<!-- /name -->``, or append it."""
+    start, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    text = DOCUMENT.read_text() if DOCUMENT.exists() else "# Benchmarks\n"
+    body = f"{start}\n{markdown.strip()}\n{end}"
+    if start in text:
+        text = re.sub(re.escape(start) + ".*?" + re.escape(end), lambda _: body, text, flags=re.DOTALL)
+    else:
+        text = f"{text.rstrip()}\n\n{body}\n"
+    DOCUMENT.write_text(text)
+
+
+def table(header: list[str], rows: list[list[object]]) -> str:
+    """A Markdown table; floats with three significant digits."""
+    lines = [header, ["---"] * len(header), *([_cell(value) for value in row] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def machine(*packages: str) -> str:
+    """A sentence that names the machine and the versions measured."""
+    cpu = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").open() if "model name" in line), "")
+    versions = ", ".join(f"{p} {version(p)}" for p in ("numpy", "numba", *packages))
+    return f"Measured on {cpu or platform.processor()}, {len(os.sched_getaffinity(0))} cores; {versions}."
+
+
+def _cell(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
