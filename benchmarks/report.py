@@ -29,7 +29,8 @@ def table(header: list[str], rows: list[list[object]]) -> str:
 
 def machine(*packages: str) -> str:
     """A sentence that names the machine and the versions measured."""
-    cpu = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").open() if "model name" in line), "")
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    cpu = next((line.split(":")[1].strip() for line in lines if "model name" in line), "")
     versions = ", ".join(f"{p} {version(p)}" for p in ("numpy", "numba", *packages))
     return f"Measured on {cpu or platform.processor()}, {len(os.sched_getaffinity(0))} cores; {versions}."
 

@@ -4,7 +4,7 @@ Names are imported when first used, so that ``import isch`` and ``isch --help`` 
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 __version__ = "0.1.0"
 
@@ -32,7 +32,7 @@ _HOMES = {
 }
 _MODULES = {"features", "codes", "hashing", "search", "describe", "evaluate", "datasets", "errors", "progress"}
 
-__all__ = ["__version__", *_HOMES, *_MODULES]  # noqa: PLE0604
+__all__ = ["__version__", *_HOMES, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:

@@ -97,9 +97,7 @@ def parallel(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
                 future.cancel()
 
 
-def map_blocks(
-    features: Features, function: Callable[[Block], R], label: str, rows: int | None = None
-) -> Iterator[R]:
+def map_blocks(features: Features, function: Callable[[Block], R], label: str, rows: int | None = None) -> Iterator[R]:
     """``function`` of each block of ``features``, in order; refuses NaN and infinity."""
 
     def checked(item: tuple[int, Block]) -> tuple[int, R]:

@@ -1,0 +1,77 @@
+"""The rotation R of the paper's equation (rotation): the least quantisation error Σ‖b_i − Rᵀ z_i‖².
+
+Iterative quantisation: for a given R the best codes are the signs of Z R; for given codes B the best R is the
+orthogonal Procrustes solution. The error never increases. Codes are ±1 here: with {0, 1} and zero-mean Z the update
+of R is the same (docs/methods.md).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr, svd
+
+from isch import progress
+from isch.compute import block_rows, parallel
+
+Matrix = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """R and the mean quantisation error per value before each update of it."""
+
+    matrix: NDArray[np.float64]
+    errors: list[float]
+
+
+def learn(
+    Z: Matrix,
+    n_iter: int,
+    rng: np.random.Generator,
+    initial: NDArray[np.float64] | None = None,
+    tolerance: float = 1e-6,
+    label: str = "rotation",
+) -> Rotation:
+    """Alternate codes and rotation ``n_iter`` times, or until the error falls by less than ``tolerance`` of itself."""
+    R = random(Z.shape[1], rng) if initial is None else initial
+    errors: list[float] = []
+    squares = float(np.einsum("ij,ij->", Z, Z, dtype=np.float64))
+    total = Z.sum(axis=0, dtype=np.float64)
+    with progress.task(label, n_iter, "iterations") as advance:
+        for _ in range(n_iter):
+            BtZ = correlate(Z, R, total)
+            errors.append((squares + Z.size - 2 * float(np.sum(BtZ.T * R))) / Z.size)
+            R = procrustes(BtZ)
+            advance(1)
+            if len(errors) > 1 and errors[-2] - errors[-1] < tolerance * errors[-2]:
+                break
+    return Rotation(R, errors)
+
+
+def correlate(Z: Matrix, R: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Bᵀ Z for B = sign(Z R) = 2·[Z R ≥ 0] − 1, in blocks of rows; ``total`` is the sum of the rows of Z."""
+    step = block_rows(Z.shape[1])
+    narrow = R.astype(Z.dtype)
+
+    def block(start: int) -> Matrix:
+        rows = Z[start : start + step]
+        return np.asarray((rows @ narrow >= 0).astype(Z.dtype).T @ rows)
+
+    positive = np.zeros(R.shape)
+    for part in parallel(block, range(0, len(Z), step)):
+        positive += part
+    return 2 * positive - total
+
+
+def procrustes(BtZ: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The R with orthonormal columns that maximises tr(Bᵀ Z R): with BᵀZ = P S Qᵀ it is Q Pᵀ."""
+    P, _, Qt = svd(BtZ, full_matrices=False)
+    return np.asarray((P @ Qt).T)
+
+
+def random(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """An orthogonal matrix from the Haar measure."""
+    Q, triangle = qr(rng.standard_normal((n, n)))
+    return np.asarray(Q * np.where(np.diag(triangle) < 0, -1.0, 1.0))

@@ -1,0 +1,127 @@
+"""Lloyd's k-means on rows in memory, at close to the speed of its matrix products.
+
+Rows are assigned in blocks of fixed size and centres summed cluster by cluster in row order, so the result depends
+on the data and the seed alone, never on the number of threads.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from isch import progress
+from isch.compute import n_threads, parallel
+from isch.errors import InputError
+
+Matrix = NDArray[np.float32]
+Labels = NDArray[np.intp]
+
+BLOCK_VALUES = 1 << 22  # scores held at once by one thread
+DISPLACEMENT = 1e-7  # of a donor centre's length, when an empty cluster is seeded beside it
+
+
+def fit(X: Matrix, n_clusters: int, n_iter: int, rng: np.random.Generator) -> tuple[Matrix, Labels]:
+    """(centres, labels) after ``n_iter`` iterations from random rows, or when no label changes any more.
+
+    Every centre is the mean of the rows that carry its label. Clusters that stay empty (the data has fewer distinct
+    rows) are left out, so there may be fewer than ``n_clusters``.
+    """
+    if not 1 <= n_clusters <= len(X):
+        raise InputError(f"k-means: n_clusters must be between 1 and the number of rows ({len(X)}); got {n_clusters}")
+    centres = X[np.sort(rng.choice(len(X), n_clusters, replace=False))]
+    labels = np.full(len(X), -1)
+    with progress.task("k-means", n_iter, "iterations") as advance:
+        for iteration in range(n_iter):
+            previous, labels = labels, assign(X, centres)
+            centres, sizes = means(X, labels, centres)
+            advance(1)
+            if np.array_equal(labels, previous):
+                break
+            if iteration + 1 < n_iter and not sizes.all():
+                centres = reseed(centres, sizes, rng)
+    kept = sizes > 0
+    return centres[kept], (np.cumsum(kept) - 1)[labels]
+
+
+def assign(X: Matrix, centres: Matrix) -> Labels:
+    """The nearest centre of each row; the lower number on ties."""
+    half_norms = (np.einsum("ij,ij->i", centres, centres, dtype=np.float64) / 2).astype(np.float32)
+    transposed = np.ascontiguousarray(centres.T)
+    labels = np.empty(len(X), np.intp)
+    step = max(64, min(1024, BLOCK_VALUES // len(centres)))
+
+    def block(start: int) -> None:
+        rows = slice(start, start + step)
+        nearest(X[rows] @ transposed, half_norms, labels[rows])
+
+    _exhaust(parallel(block, range(0, len(X), step)))
+    return labels
+
+
+def means(X: Matrix, labels: Labels, centres: Matrix) -> tuple[Matrix, Labels]:
+    """(mean of the rows of each label, their number); an empty cluster keeps its centre."""
+    sizes = np.bincount(labels, minlength=len(centres))
+    borders = np.concatenate([[0], np.cumsum(sizes)])
+    order = np.argsort(labels, kind="stable")
+    out = centres.copy()
+    step = -(-len(centres) // (4 * n_threads()))
+    _exhaust(
+        parallel(
+            lambda first: cluster_means(X, order, borders[first : first + step + 1], out[first : first + step]),
+            range(0, len(centres), step),
+        )
+    )
+    return out, sizes
+
+
+def reseed(centres: Matrix, sizes: Labels, rng: np.random.Generator) -> Matrix:
+    """Seed each empty cluster beside a large one: donors are drawn by size² − 1, once each, and both move apart."""
+    centres = centres.copy()
+    empty = np.flatnonzero(sizes == 0)
+    weights = np.maximum(sizes.astype(np.float64) ** 2 - 1, 0)
+    n = min(len(empty), int((weights > 0).sum()))
+    donors = rng.choice(len(centres), n, replace=False, p=weights / weights.sum()) if n else empty[:0]
+    for slot, donor in zip(empty, donors, strict=False):
+        shift = rng.standard_normal(centres.shape[1]) * DISPLACEMENT * np.linalg.norm(centres[donor])
+        centres[slot] = centres[donor] + shift
+        centres[donor] -= shift.astype(np.float32)
+    return centres
+
+
+@njit(cache=True, nogil=True, fastmath=True)  # type: ignore[untyped-decorator]
+def nearest(scores: Matrix, half_norms: Matrix, labels: Labels) -> None:
+    """labels_i = argmin_j ‖c_j‖²/2 − x_i·c_j, given scores x_i·c_j; a minimum first, so that it runs in vectors."""
+    for i in range(scores.shape[0]):
+        best = np.float32(np.finfo(np.float32).max)
+        for j in range(scores.shape[1]):
+            scores[i, j] = half_norms[j] - scores[i, j]
+            best = min(best, scores[i, j])
+        labels[i] = 0
+        for j in range(scores.shape[1]):
+            if scores[i, j] <= best:
+                labels[i] = j
+                break
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def cluster_means(X: Matrix, order: Labels, borders: Labels, out: Matrix) -> None:
+    """The mean of rows order[borders[c]:borders[c + 1]] for each c, in double precision."""
+    total = np.empty(X.shape[1])
+    for c in range(out.shape[0]):
+        n = borders[c + 1] - borders[c]
+        if n == 0:
+            continue
+        total[:] = 0
+        for i in range(borders[c], borders[c + 1]):
+            row = X[order[i]]
+            for j in range(total.shape[0]):
+                total[j] += row[j]
+        for j in range(total.shape[0]):
+            out[c, j] = total[j] / n
+
+
+def _exhaust(results: Iterable[Any]) -> None:
+    for _ in results:
+        pass
