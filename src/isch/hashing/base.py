@@ -6,6 +6,7 @@ whose signs are the bits. Opening, checking, streaming, packing, saving are writ
 
 import os
 from collections.abc import Iterator
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,7 +24,7 @@ from isch.errors import InputError, ParameterError
 from isch.features import Block, Features
 from isch.hashing import files
 
-POSITIVE = Interval(int, 1, None, closed="left")
+POSITIVE = Interval(Integral, 1, None, closed="left")
 
 
 class Hasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]

@@ -1,0 +1,49 @@
+"""ITQ (Gong, Lazebnik 2011, *Iterative quantization: a Procrustean approach to learning binary codes*).
+
+PCA to m dimensions, then the rotation R that brings the data V nearest to the corners of a cube:
+alternate B = sign(V R) and R = argmin ‖B − V R‖ over rotations.
+"""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isch import compute
+from isch.features import Features
+from isch.hashing import pca, rotation
+from isch.hashing.base import POSITIVE, LinearHasher
+
+
+class ITQ(LinearHasher):
+    """PCA followed by a learned rotation.
+
+    Parameters: ``n_bits``, at most the number of features; ``n_iter`` rounds for the rotation; ``max_samples`` rows to
+    learn the rotation from (the principal directions come from all rows).
+    """
+
+    name = "itq"
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_bits": [POSITIVE],
+        "n_iter": [POSITIVE],
+        "max_samples": [POSITIVE],
+        "random_state": ["random_state"],
+    }
+    errors_: NDArray[np.float64]  # quantisation error ‖B − V R‖² of each round
+
+    def __init__(self, n_bits: int = 128, n_iter: int = 50, max_samples: int = 100_000, random_state: Any = 0) -> None:
+        self.n_bits = n_bits
+        self.n_iter = n_iter
+        self.max_samples = max_samples
+        self.random_state = random_state
+
+    def _fit(self, features: Features) -> None:
+        pca.check_limit(self._label, self.n_bits, features.shape[1])
+        rng = self._rng()
+        basis = pca.principal(features, self.n_bits, rng)
+        pca.warn_rank(self._label, basis)
+        rows = compute.sample(features, self.max_samples, rng)
+        learned = rotation.learn(pca.project_rows(features, rows, basis), self.n_iter, rng)
+        self.mean_ = basis.mean
+        self.projection_ = (basis.directions @ learned.matrix).astype(np.float32)
+        self.errors_ = np.asarray(learned.errors, np.float64)

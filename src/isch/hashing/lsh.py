@@ -1,0 +1,33 @@
+"""Random hyperplanes (Charikar 2002, *Similarity estimation techniques from rounding algorithms*).
+
+Each bit is the side of a random hyperplane through the mean; two vectors differ in a bit with probability angle / π.
+"""
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from isch import compute
+from isch.features import Features
+from isch.hashing.base import POSITIVE, LinearHasher
+
+
+class LSH(LinearHasher):
+    """Locality-sensitive hashing by random hyperplanes: nothing is learned but the mean.
+
+    Parameters: ``n_bits``; ``random_state`` seeds the hyperplanes.
+    """
+
+    name = "lsh"
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_bits": [POSITIVE],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(self, n_bits: int = 128, random_state: Any = 0) -> None:
+        self.n_bits = n_bits
+        self.random_state = random_state
+
+    def _fit(self, features: Features) -> None:
+        self.mean_ = compute.mean(features)
+        self.projection_ = self._rng().standard_normal((features.shape[1], self.n_bits), dtype=np.float32)

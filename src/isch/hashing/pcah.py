@@ -1,0 +1,57 @@
+"""Signs of principal components: as they are (PCAH), and after a random rotation (PCA-RR).
+
+Principal component hashing: Wang, Kumar, Chang 2010, *Semi-supervised hashing for scalable image retrieval*.
+Random rotation, which evens out the variance of the bits: Jégou, Douze, Schmid, Pérez 2010, *Aggregating local
+descriptors into a compact image representation*.
+"""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isch.features import Features
+from isch.hashing import pca, rotation
+from isch.hashing.base import POSITIVE, LinearHasher
+
+
+class PCAH(LinearHasher):
+    """The signs of the leading principal components.
+
+    Parameters: ``n_bits``, at most the number of features; ``random_state`` matters only beyond 4,096 features, where
+    the principal directions are found by a randomised method.
+    """
+
+    name = "pcah"
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_bits": [POSITIVE],
+        "random_state": ["random_state"],
+    }
+    variances_: NDArray[np.float64]  # of the principal components, (m,)
+
+    def __init__(self, n_bits: int = 128, random_state: Any = 0) -> None:
+        self.n_bits = n_bits
+        self.random_state = random_state
+
+    def _fit(self, features: Features) -> None:
+        pca.check_limit(self._label, self.n_bits, features.shape[1])
+        rng = self._rng()
+        basis = pca.principal(features, self.n_bits, rng)
+        pca.warn_rank(self._label, basis)
+        self.mean_, self.variances_ = basis.mean, basis.variances
+        self.projection_ = self._turned(basis.directions, rng).astype(np.float32)
+
+    def _turned(self, directions: NDArray[np.float64], _: np.random.Generator) -> NDArray[np.float64]:
+        return directions
+
+
+class PCARR(PCAH):
+    """The signs of the leading principal components after one random rotation.
+
+    Parameters: ``n_bits``, at most the number of features; ``random_state`` seeds the rotation.
+    """
+
+    name = "pcarr"
+
+    def _turned(self, directions: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
+        return directions @ rotation.random(directions.shape[1], rng)
