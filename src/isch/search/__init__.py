@@ -1,0 +1,1 @@
+"""Exact search among binary codes: arrays in memory (exact) and indexes on disk (index)."""
