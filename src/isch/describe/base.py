@@ -1,0 +1,214 @@
+"""The contract of every descriptor: a scikit-learn transformer from pictures to feature vectors.
+
+A descriptor gives ``_describe(batch)``, one vector a picture, and may give ``_prepare(image)``, which makes of one
+decoded picture what ``_describe`` takes (a resized or grey version, local descriptors), and ``_fit(pictures)``, which
+learns attributes ending in ``_``. Finding, decoding, batching, threads, failures and saving are written here once.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils._param_validation import Interval, InvalidParameterError, validate_parameter_constraints
+from sklearn.utils.validation import check_is_fitted
+
+from isch import compute, progress
+from isch.describe.images import Failure, Image, Source, decode, groups, name_of, sources
+from isch.errors import FileError, InputError, ParameterError
+from isch.features import Block, stack
+from isch.hashing import files
+
+if TYPE_CHECKING:
+    from isch.describe.fusion import Fusion
+
+POSITIVE = Interval(int, 1, None, closed="left")
+
+
+@dataclass(frozen=True)
+class Described:
+    """The outcome of one batch of pictures."""
+
+    positions: list[int]  # in the input, of the pictures that were described
+    vectors: Block | None  # one row each; None if there are none
+    failures: list[Failure]  # of the pictures that were not
+
+
+class Describer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of all descriptors."""
+
+    name: ClassVar[str]  # in the registry, in model files, at the command line
+    learns: ClassVar[bool] = False  # whether ``fit`` must come before ``transform``
+    batch_size: ClassVar[int] = 64  # pictures that one thread describes at once
+    _parameter_constraints: ClassVar[dict[str, list[Any]]]
+
+    def fit(self, images: Any, y: None = None) -> Self:
+        """Learn from pictures, if this descriptor learns: a folder, or paths, arrays or PIL images, or an iterator.
+
+        Pictures that cannot be read are passed over here; ``transform`` names them.
+        """
+        self._check_parameters()
+        if self.learns:
+            self._fit(sources(images))
+        return self
+
+    def transform(self, images: Any) -> Block:
+        """One vector a picture, float32 (n, n_features_out) unless the descriptor says otherwise."""
+        blocks = [batch.vectors for batch in self.batches(images, strict=True) if batch.vectors is not None]
+        if not blocks:
+            raise InputError("n_samples = 0: there are no pictures to describe")
+        return stack(blocks)
+
+    def batches(self, images: Any, strict: bool = False) -> Iterator[Described]:
+        """Vectors batch by batch on all cores, in order, for more pictures than fit in memory.
+
+        A picture that cannot be used is named in its batch's ``failures``; with ``strict`` it raises.
+        """
+        self._check_parameters()
+        check_is_fitted(self)
+        items = sources(images)
+        total = len(items) if isinstance(items, Sized) else 0
+
+        def work(group: tuple[int, list[Source]]) -> Described:
+            return self._work(*group, strict)
+
+        with progress.task("describing", total, "images") as advance:
+            for batch in compute.parallel(work, groups(items, self.batch_size)):
+                advance(len(batch.positions) + len(batch.failures))
+                yield batch
+
+    def describe(self, images: Sequence[Image]) -> Block:
+        """Vectors of decoded pictures (uint8, (height, width, 3)), in this thread."""
+        return self._describe([self._prepare(image) for image in images])
+
+    @property
+    def n_features_out(self) -> int:
+        """The length of a vector."""
+        raise NotImplementedError
+
+    def __add__(self, other: "Describer") -> "Fusion":
+        """Both, side by side: each vector normalised, then the whole."""
+        from isch.describe.fusion import Fusion
+
+        return Fusion([*self._parts(), *other._parts()]) if isinstance(other, Describer) else NotImplemented
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write parameters and what was learned as a safetensors file, whole or not at all."""
+        check_is_fitted(self)
+        files.write(path, self.name, *self._state())
+
+    def get_feature_names_out(self, input_features: None = None) -> NDArray[np.object_]:
+        """gist0, gist1, ..."""
+        return np.array([f"{self.name}{i}" for i in range(self.n_features_out)], dtype=object)
+
+    def _fit(self, pictures: Iterable[Source]) -> None:
+        """Learn from undecoded pictures; ``_prepared`` decodes and prepares them on all cores."""
+        raise NotImplementedError
+
+    @property
+    def _side(self) -> int | None:
+        """The side that ``_prepare`` shrinks pictures to, if any; larger JPEGs may then be decoded at reduced size."""
+        return None
+
+    def _prepare(self, image: Image) -> Any:
+        """What ``_describe`` takes, of one decoded picture."""
+        return image
+
+    def _describe(self, batch: Sequence[Any]) -> Block:
+        """One vector for each prepared picture; runs in several threads at once."""
+        raise NotImplementedError
+
+    def _prepared(self, pictures: Iterable[Source], label: str) -> Iterator[Any]:
+        """Prepared pictures in order, those that can be read; raises if there are none."""
+        total = len(pictures) if isinstance(pictures, Sized) else 0
+        failure: Exception = InputError("n_samples = 0: there are no pictures to learn from")
+        count = 0
+        with progress.task(label, total, "images") as advance:
+            for result in compute.parallel(_tolerant(self._load), enumerate(pictures)):
+                advance(1)
+                if isinstance(result, Exception):
+                    failure = result
+                else:
+                    count += 1
+                    yield result
+        if not count:
+            raise failure
+
+    def _work(self, start: int, group: list[Source], strict: bool) -> Described:
+        results = [_tolerant(self._load)(item) for item in enumerate(group, start)]
+        failures = []
+        for (position, source), result in zip(enumerate(group, start), results, strict=True):
+            if isinstance(result, Exception):
+                if strict:
+                    raise result
+                name = name_of(source, position)
+                failures.append(Failure(name, str(result).removeprefix(f"{name}: ")))
+        prepared = [result for result in results if not isinstance(result, Exception)]
+        positions = [start + i for i, result in enumerate(results) if not isinstance(result, Exception)]
+        return Described(positions, self._describe(prepared) if prepared else None, failures)
+
+    def _load(self, item: tuple[int, Source]) -> Any:
+        position, source = item
+        try:
+            return self._prepare(decode(source, self._side))
+        except InputError as error:
+            raise InputError(f"{name_of(source, position)}: {error}") from error
+
+    def _parts(self) -> "list[Describer]":
+        return [self]
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """(parameters, learned attributes)."""
+        learned = {k: v for k, v in vars(self).items() if k.endswith("_") and not k.startswith("_")}
+        return self.get_params(deep=False), learned
+
+    @classmethod
+    def _restore(cls, parameters: dict[str, Any], learned: dict[str, Any]) -> Self:
+        """The describer with these parameters and learned attributes."""
+        describer = cls(**parameters)
+        describer.__dict__.update(learned)
+        return describer
+
+    def _rng(self) -> np.random.Generator:
+        """A generator that depends on ``random_state`` alone."""
+        return np.random.default_rng(getattr(self, "random_state", None))
+
+    def _check_parameters(self) -> None:
+        try:
+            validate_parameter_constraints(
+                self._parameter_constraints, self.get_params(deep=False), type(self).__name__
+            )
+        except InvalidParameterError as error:
+            raise ParameterError(str(error)) from None
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return not self.learns or any(name.endswith("_") for name in vars(self))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.requires_fit = self.learns
+        tags.input_tags.two_d_array = False
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _tolerant(load: Callable[[tuple[int, Source]], Any]) -> Callable[[tuple[int, Source]], Any]:
+    """``load``, giving the error of a picture that cannot be used instead of raising it."""
+
+    def attempt(item: tuple[int, Source]) -> Any:
+        try:
+            return load(item)
+        except (FileError, InputError) as error:
+            return error
+
+    return attempt
+
+
+def unit_rows(rows: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+    """Rows divided by their Euclidean length; zero rows stay zero."""
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    unit: NDArray[np.float32] = (rows / np.maximum(norms, 1e-12)[:, None]).astype(np.float32)
+    return unit

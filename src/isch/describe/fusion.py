@@ -1,0 +1,90 @@
+"""Several descriptors side by side: each vector L2-normalised, concatenated, and the whole L2-normalised."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.sparse import csr_array, hstack, issparse
+
+from isch.describe import descriptor
+from isch.describe.base import Describer, unit_rows
+from isch.describe.images import Image, Source
+from isch.errors import ParameterError
+from isch.features import Block
+
+
+class Fusion(Describer):
+    """``LE() + LBP()``: the descriptors of ``describers`` side by side."""
+
+    name = "fusion"
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"describers": [list, tuple]}
+
+    def __init__(self, describers: Sequence[Describer] = ()) -> None:
+        self.describers = describers
+
+    @property
+    def learns(self) -> bool:  # type: ignore[override]
+        return any(part.learns for part in self.describers)
+
+    @property
+    def n_features_out(self) -> int:
+        return sum(part.n_features_out for part in self.describers)
+
+    @property
+    def _side(self) -> int | None:
+        sides = [part._side for part in self.describers]
+        return None if None in sides else max(side for side in sides if side is not None)
+
+    def _fit(self, pictures: Iterable[Source]) -> None:
+        kept = pictures if hasattr(pictures, "__getitem__") else list(pictures)
+        for part in self.describers:
+            part.fit(kept)
+
+    def _prepare(self, image: Image) -> Any:
+        return [part._prepare(image) for part in self.describers]
+
+    def _describe(self, batch: Sequence[Any]) -> Block:
+        parts = [part._describe([item[i] for item in batch]) for i, part in enumerate(self.describers)]
+        if any(issparse(part) for part in parts):
+            return _unit(csr_array(hstack([csr_array(_unit(part)) for part in parts])))
+        return _unit(np.hstack([_unit(part) for part in parts]))
+
+    def _parts(self) -> list[Describer]:
+        return list(self.describers)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not self.describers or not all(isinstance(part, Describer) for part in self.describers):
+            raise ParameterError(f"describers must be a list of at least one Describer; got {self.describers!r}")
+        for part in self.describers:
+            part._check_parameters()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return all(part.__sklearn_is_fitted__() for part in self.describers)
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        states = [(part.name, *part._state()) for part in self.describers]
+        recipe = [{"name": name, "parameters": parameters} for name, parameters, _ in states]
+        learned = {f"{i}/{key}": value for i, (_, _, values) in enumerate(states) for key, value in values.items()}
+        return {"describers": recipe}, learned
+
+    @classmethod
+    def _restore(cls, parameters: dict[str, Any], learned: dict[str, Any]) -> Self:
+        return cls(
+            [
+                descriptor(part["name"])._restore(part["parameters"], _share(learned, f"{i}/"))
+                for i, part in enumerate(parameters["describers"])
+            ]
+        )
+
+
+def _share(learned: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {key.removeprefix(prefix): value for key, value in learned.items() if key.startswith(prefix)}
+
+
+def _unit(block: Block) -> Block:
+    """Rows of length 1; zero rows stay zero."""
+    if not issparse(block):
+        return unit_rows(block)
+    norms = np.sqrt(np.asarray(block.multiply(block).sum(axis=1)).ravel())
+    return csr_array(block.multiply((1 / np.maximum(norms, 1e-12))[:, None]), dtype=np.float32)
