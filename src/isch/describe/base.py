@@ -8,6 +8,7 @@ learns attributes ending in ``_``. Finding, decoding, batching, threads, failure
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -25,7 +26,7 @@ from isch.hashing import files
 if TYPE_CHECKING:
     from isch.describe.fusion import Fusion
 
-POSITIVE = Interval(int, 1, None, closed="left")
+POSITIVE = Interval(Integral, 1, None, closed="left")
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ class Fusion(Describer):
         parts = [part._describe([item[i] for item in batch]) for i, part in enumerate(self.describers)]
         if any(issparse(part) for part in parts):
             return _unit(csr_array(hstack([csr_array(_unit(part)) for part in parts])))
-        return _unit(np.hstack([_unit(part) for part in parts]))
+        return unit_rows(np.hstack([unit_rows(np.asarray(part)) for part in parts]))
 
     def _parts(self) -> list[Describer]:
         return list(self.describers)
@@ -87,4 +87,5 @@ def _unit(block: Block) -> Block:
     if not issparse(block):
         return unit_rows(block)
     norms = np.sqrt(np.asarray(block.multiply(block).sum(axis=1)).ravel())
-    return csr_array(block.multiply((1 / np.maximum(norms, 1e-12))[:, None]), dtype=np.float32)
+    unit: csr_array = csr_array(block.multiply((1 / np.maximum(norms, 1e-12))[:, None])).astype(np.float32)
+    return unit

@@ -20,22 +20,13 @@ Image = NDArray[np.uint8]  # decoded: (height, width, 3), RGB
 Source = Any  # a path, bytes, an array or a PIL image
 
 MAX_PIXELS = 178_956_970  # Pillow's own limit against decompression bombs
-SUFFIXES = (
-    ".jpg",
-    ".jpeg",
-    ".jpe",
-    ".jfif",
-    ".png",
-    ".apng",
-    ".gif",
-    ".bmp",
-    ".dib",
-    ".tif",
-    ".tiff",
-    ".webp",
-    ".avif",
+SUFFIXES = frozenset(
+    f".{suffix}"
+    for suffix in (
+        *("jpg", "jpeg", "jpe", "jfif", "png", "apng", "gif", "bmp", "dib", "tif", "tiff", "webp", "avif", "heic"),
+        *("heif", "ppm", "pgm", "pbm", "pnm", "tga", "ico", "jp2", "j2k", "pcx"),
+    )
 )
-SUFFIXES += (".heic", ".heif", ".ppm", ".pgm", ".pbm", ".pnm", ".tga", ".ico", ".jp2", ".j2k", ".pcx")
 SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"RIFF", b"P5", b"P6")
 
 
@@ -235,15 +226,15 @@ def _upright(image: Any) -> Any:
         return image
 
 
-def _deep(values: NDArray[Any]) -> NDArray[Any]:
+def _deep(values: NDArray[Any]) -> NDArray[np.uint8]:
     """Grey values of more than 8 bits, or floats, as bytes: 16 bits keep the upper 8, other ranges are stretched."""
-    if values.dtype == np.uint16 or (values.dtype.kind in "iu" and 255 < values.max(initial=0) <= 65535):
-        return (np.clip(values, 0, 65535) >> 8).astype(np.uint8)
-    if values.dtype.kind in "iu" and values.max(initial=0) <= 255:
-        return np.clip(values, 0, 255).astype(np.uint8)
+    top = values.max(initial=0)
+    if values.dtype.kind in "iu" and (top <= 65535 or values.dtype == np.uint16):
+        deep = values.dtype == np.uint16 or top > 255
+        return np.asarray(np.maximum(values, 0) >> (8 if deep else 0), np.uint8)
     finite = np.nan_to_num(values.astype(np.float64))
     low, high = finite.min(), finite.max()
-    return ((finite - low) * (255 / max(high - low, 1e-12))).round().astype(np.uint8)
+    return np.asarray(((finite - low) * (255 / max(high - low, 1e-12))).round(), np.uint8)
 
 
 def _on_white(rgba: Image) -> Image:
