@@ -23,7 +23,13 @@ class Bars:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        columns = (TextColumn("{task.description:>24}"), BarColumn(), MofNCompleteColumn(), TextColumn(unit), TimeRemainingColumn())
+        columns = (
+            TextColumn("{task.description:>24}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn(unit),
+            TimeRemainingColumn(),
+        )
         with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
             handle = bars.add_task(label, total=total)
             yield lambda n: bars.advance(handle, n)

@@ -10,12 +10,12 @@ from scipy.sparse import csr_array, issparse
 
 from isch.errors import FileError, InputError, unknown
 from isch.features.arrays import ArrayFeatures, DaskFeatures, open_npy, open_npz
-from isch.features.base import Block, Features, check_finite, dense, finite, stack
+from isch.features.base import Block, Features, Subset, check_finite, dense, finite, stack
 from isch.features.chunked import open_feather, open_hdf5, open_parquet, open_zarr
 from isch.features.shards import ShardedFeatures, open_folder
 from isch.features.vecs import open_vecs
 
-__all__ = ["OPENERS", "Block", "Features", "check_finite", "dense", "finite", "open", "stack"]
+__all__ = ["OPENERS", "Block", "Features", "Subset", "check_finite", "dense", "finite", "open", "stack"]
 
 OPENERS: dict[str, Callable[[Path, str | None], Features]] = {
     ".npy": open_npy,

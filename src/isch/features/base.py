@@ -63,6 +63,20 @@ class SlabFeatures(Features):
                 yield first + start, slab[start : start + rows]
 
 
+class Subset(Features):
+    """Some rows of another feature matrix, given by their sorted numbers."""
+
+    def __init__(self, features: Features, rows: NDArray[np.intp]) -> None:
+        self.shape = (len(rows), features.shape[1])
+        self.dtype = features.dtype
+        self.where = features.where
+        self._features = features
+        self._rows = rows
+
+    def read(self, start: int, stop: int) -> Block:
+        return self._features.take(self._rows[start:stop])
+
+
 def stack(blocks: Sequence[Block]) -> Block:
     """Blocks one below the other."""
     return csr_array(vstack(blocks)) if issparse(blocks[0]) else np.concatenate(blocks)

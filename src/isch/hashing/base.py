@@ -74,8 +74,11 @@ class Hasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model as a safetensors file, whole or not at all."""
         check_is_fitted(self)
-        learned = {k: v for k, v in vars(self).items() if k.endswith("_") and not k.startswith("_")}
-        files.write(path, self.name, self.get_params(deep=False), learned)
+        files.write(path, self.name, self.get_params(deep=False), self._learned())
+
+    def _learned(self) -> dict[str, Any]:
+        """What ``save`` keeps: the attributes that end in an underscore."""
+        return {name: value for name, value in vars(self).items() if name.endswith("_") and not name.startswith("_")}
 
     @classmethod
     def _restore(cls, parameters: dict[str, Any], learned: dict[str, Any]) -> Self:

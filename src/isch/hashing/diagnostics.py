@@ -1,0 +1,42 @@
+"""What a fitted model and its codes look like, and a plain warning when codes collapse."""
+
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isch.errors import IschWarning
+
+STATISTIC_ROWS = 4096
+
+
+def bit_statistics(bits: NDArray[np.bool_]) -> tuple[NDArray[np.float32], float]:
+    """(share of ones of each bit, mean absolute correlation between two bits)."""
+    balance = bits.mean(axis=0, dtype=np.float64)
+    some = bits[:: -(-len(bits) // STATISTIC_ROWS)].astype(np.float32)
+    some -= some.mean(axis=0)
+    norms = np.sqrt(np.einsum("ij,ij->j", some, some))
+    some /= np.where(norms > 0, norms, 1)
+    correlations = np.abs(some.T @ some)
+    pairs = correlations.size - len(correlations)
+    off_diagonal = float(correlations.sum(dtype=np.float64) - np.trace(correlations))
+    return balance.astype(np.float32), off_diagonal / max(1, pairs)
+
+
+def block_overlap(eigenvectors: NDArray[np.float32], n_blocks: int) -> float:
+    """How much of the first block's span the other blocks repeat, on average: 0 orthogonal, 1 the same."""
+    first, *others = np.split(eigenvectors, n_blocks, axis=1)
+    shares = [float(np.square(first.T @ other).sum()) / first.shape[1] for other in others]
+    return float(np.mean(shares)) if shares else 0.0
+
+
+def warn_of_collapse(balance: NDArray[np.float32]) -> None:
+    """Warn of bits that hardly ever change."""
+    stuck = int(((balance < 0.001) | (balance > 0.999)).sum())
+    if stuck:
+        warnings.warn(
+            f"{stuck} of {len(balance)} bits are the same for at least 999 rows in 1000 and carry no information; "
+            "fewer bits would serve as well",
+            IschWarning,
+            stacklevel=5,
+        )

@@ -1,0 +1,133 @@
+"""Step 1 of ISCH: the overcomplete dictionary D, learnt by k-means (the paper's section "Implementation details").
+
+D is kept as its transpose: ``atoms`` is (k, d), one unit-length atom a row.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isch import compute, kmeans, progress
+from isch.features import Block, Features, dense
+
+Atoms = NDArray[np.float32]
+
+OVERCOMPLETE = 1.25  # atoms per dimension that the hierarchical dictionary aims at, as in the paper's experiments
+
+
+@dataclass(frozen=True)
+class Tree:
+    """How the hierarchical dictionary grows: each level splits clusters into twice as many as the level above."""
+
+    n_branches: int  # k_1; level h splits into 2^(h-1) k_1
+    n_levels: int  # H
+    projection_dim: int  # d_l, the dimension in which rows are clustered
+    min_split: int | None  # clusters with fewer rows are not split; None: as many as the parts
+
+
+def flat(X: NDArray[np.float32], n_atoms: int, n_iter: int, rng: np.random.Generator) -> Atoms:
+    """k-means centres of centred rows."""
+    centres, _ = kmeans.fit(X, n_atoms, n_iter, rng)
+    return normalise(centres)
+
+
+def hierarchical(
+    features: Features, mean: NDArray[np.float64], tree: Tree, n_iter: int, rng: np.random.Generator
+) -> Atoms:
+    """Centres of all levels of a hierarchical k-means.
+
+    A fresh random projection per level serves as proxy for the clustering; the atom of a cluster is the mean of its
+    rows in the original space.
+    """
+    levels = _cluster(_proxies(features, mean, tree, rng), tree, n_iter, rng)
+    leaves, sizes = levels[-1], np.bincount(levels[-1])
+    sums = _sums(features, mean, leaves, len(sizes))
+    parents = [_merge(sums, leaves, level) for level in levels[:-1]]
+    return normalise(np.concatenate([*parents, sums]))
+
+
+def branches_for(n_features: int, n_rows: int, n_levels: int) -> int:
+    """The k_1 whose full tree has OVERCOMPLETE atoms per dimension, or two rows an atom if rows are too few."""
+    target = min(OVERCOMPLETE * n_features, n_rows / 2)
+    branches = 1
+    while tree_size(branches, n_levels) < target:
+        branches += 1
+    return branches
+
+
+def tree_size(n_branches: int, n_levels: int) -> int:
+    """Atoms of a full tree: k_1 + k_1 k_2 + …"""
+    return sum(math.prod(n_branches * 2**h for h in range(level + 1)) for level in range(n_levels))
+
+
+def normalise(centres: NDArray[np.float32]) -> Atoms:
+    """Unit-length atoms; those without direction (zero, up to rounding) are dropped."""
+    norms = np.sqrt(np.einsum("ij,ij->i", centres, centres, dtype=np.float64))
+    kept = norms > np.finfo(np.float32).eps * norms.max(initial=0)
+    return (centres[kept] / norms[kept, None]).astype(np.float32)
+
+
+def _proxies(
+    features: Features, mean: NDArray[np.float64], tree: Tree, rng: np.random.Generator
+) -> list[NDArray[np.float32]]:
+    """Y_h = (X − μ) P_h for each level h, in one pass."""
+    width = min(tree.projection_dim, features.shape[1])
+    P = rng.standard_normal((features.shape[1], width * tree.n_levels), dtype=np.float32) / np.float32(math.sqrt(width))
+    offset = (mean @ P).astype(np.float32)
+    Y = np.concatenate(list(compute.map_blocks(features, lambda b: _times(b, P) - offset, "proxies")))
+    return [np.ascontiguousarray(part) for part in np.split(Y, tree.n_levels, axis=1)]
+
+
+def _times(block: Block, P: NDArray[np.float32]) -> NDArray[np.float32]:
+    return np.asarray((block if not isinstance(block, np.ndarray) else dense(block)) @ P)
+
+
+def _cluster(Y: list[NDArray[np.float32]], tree: Tree, n_iter: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
+    """The label of every row at each level; a cluster that is not split is one cluster at the next level too."""
+    levels = [kmeans.fit(Y[0], min(tree.n_branches, len(Y[0])), n_iter, rng)[1]]
+    for h in range(1, tree.n_levels):
+        parts = tree.n_branches * 2**h
+        threshold = max(tree.min_split or parts, parts)
+        labels = np.empty_like(levels[-1])
+        n_labels = 0
+        with progress.task(f"splitting, level {h + 1}", levels[-1].max() + 1, "clusters") as advance:
+            for members in _members(levels[-1]):
+                split = kmeans.fit(Y[h][members], parts, n_iter, rng)[1] if len(members) >= threshold else 0
+                labels[members] = n_labels + split
+                n_labels = int(labels[members].max()) + 1
+                advance(1)
+        levels.append(labels)
+    return levels
+
+
+def _members(labels: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
+    """The rows of each label."""
+    order = np.argsort(labels, kind="stable")
+    yield from np.split(order, np.cumsum(np.bincount(labels))[:-1])
+
+
+def _sums(
+    features: Features, mean: NDArray[np.float64], labels: NDArray[np.intp], n_labels: int
+) -> NDArray[np.float32]:
+    """The sum of the centred rows of each label, in one pass."""
+    sums = np.zeros((n_labels, features.shape[1]), np.float32)
+    row = 0
+    for block in compute.map_blocks(features, lambda b: dense(b) - mean.astype(np.float32), "atoms"):
+        for label, values in zip(labels[row:], block, strict=False):
+            sums[label] += values
+        row += len(block)
+    return sums
+
+
+def _merge(sums: NDArray[Any], leaves: NDArray[np.intp], level: NDArray[np.intp]) -> NDArray[np.float32]:
+    """The sums of the clusters of a level from those of the leaves below; unsplit clusters are already leaves."""
+    parent = np.zeros(len(sums), np.intp)
+    parent[leaves] = level
+    split = np.bincount(parent)[parent] > 1
+    merged = np.zeros((level.max() + 1, sums.shape[1]), np.float32)
+    np.add.at(merged, parent[split], sums[split])
+    return merged[np.unique(parent[split])]

@@ -1,0 +1,204 @@
+"""ISCH — Implicit Sparse Code Hashing (Lin, Ke, Liu, arXiv 1512.00130).
+
+Codes keep the inner products of sparse codes without computing any. Model: x = D c + ε with c_j ~ Laplace(τ),
+ε ~ N(0, σ²), η = σ²/τ. The linear map that keeps ⟨c_i, c_j⟩ best in expectation is, up to a rotation R,
+
+    L* = Rᵀ W,  W = diag(f(λ)) Vᵀ,  f(λ) = √λ / (λ + λ*),  λ* = η / (2τ),
+
+with (λ, V) the m largest eigenpairs of D Dᵀ. Three steps: dictionary.py learns D, spectrum.py finds λ and V,
+rotation.py learns R, block by block. Bit i of x is [L*_i (x − μ) ≥ 0].
+"""
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from isch import compute
+from isch.errors import InputError, IschWarning, ParameterError
+from isch.features import Features, Subset
+from isch.hashing import diagnostics, dictionary, rotation, spectrum
+from isch.hashing.base import POSITIVE, LinearHasher
+from isch.hashing.dictionary import Atoms, Tree
+from isch.hashing.spectrum import Spectrum
+
+FLAT_LIMIT = 4096  # dimensions up to which one flat k-means makes the dictionary
+EXACT_LIMIT = 4096  # dimensions up to which all eigenpairs are computed
+BLOCK_LIMIT = 512  # bits that one rotation handles by default
+ROTATION_VALUES = 1 << 29  # projected values held while the rotation is learnt
+KMEANS_ITERATIONS = 10
+
+
+class ISCH(LinearHasher):
+    """Implicit Sparse Code Hashing.
+
+    n_bits: code length m.
+    n_atoms: size of a flat dictionary; None: twice the dimension. A hierarchical one follows from n_branches.
+    dictionary: "flat", "hierarchical", or "auto": flat up to 4,096 dimensions.
+    n_branches: k_1, clusters of the first level of a hierarchical dictionary; None: enough to exceed the dimension.
+    n_levels, projection_dim, min_split: depth, proxy dimension and smallest cluster split of a hierarchical dictionary.
+    spectrum: "exact", "columns" (the paper's column sampling), "randomized", or "auto": exact up to 4,096 dimensions,
+        else randomized.
+    block_size: bits per rotation block ℓ, a divisor of n_bits; None: the largest divisor up to 512.
+    tau: scale τ of the Laplace prior; "auto" sets λ* = (Σλ / Σ√λ)² from the spectrum of D Dᵀ alone.
+    eta: sparseness weight η of the lasso.
+    n_iter: iterations of the rotation.
+    max_samples: rows drawn for learning when there are more; the mean uses all rows.
+    keep_dictionary: whether ``save`` writes the dictionary too.
+    """
+
+    name = "isch"
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_bits": [POSITIVE],
+        "n_atoms": [POSITIVE, None],
+        "dictionary": [StrOptions({"auto", "flat", "hierarchical"})],
+        "n_branches": [POSITIVE, None],
+        "n_levels": [POSITIVE],
+        "projection_dim": [POSITIVE],
+        "min_split": [POSITIVE, None],
+        "spectrum": [StrOptions({"auto", "exact", "columns", "randomized"})],
+        "block_size": [POSITIVE, None],
+        "tau": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "eta": [Interval(Real, 0, None, closed="neither")],
+        "n_iter": [POSITIVE],
+        "max_samples": [Interval(Integral, 2, None, closed="left")],
+        "keep_dictionary": ["boolean"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_bits: int = 128,
+        *,
+        n_atoms: int | None = None,
+        dictionary: Literal["auto", "flat", "hierarchical"] = "auto",
+        n_branches: int | None = None,
+        n_levels: int = 2,
+        projection_dim: int = 256,
+        min_split: int | None = None,
+        spectrum: Literal["auto", "exact", "columns", "randomized"] = "auto",
+        block_size: int | None = None,
+        tau: float | Literal["auto"] = "auto",
+        eta: float = 0.05,
+        n_iter: int = 50,
+        max_samples: int = 100_000,
+        keep_dictionary: bool = False,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_bits = n_bits
+        self.n_atoms = n_atoms
+        self.dictionary = dictionary
+        self.n_branches = n_branches
+        self.n_levels = n_levels
+        self.projection_dim = projection_dim
+        self.min_split = min_split
+        self.spectrum = spectrum
+        self.block_size = block_size
+        self.tau = tau
+        self.eta = eta
+        self.n_iter = n_iter
+        self.max_samples = max_samples
+        self.keep_dictionary = keep_dictionary
+        self.random_state = random_state
+
+    def _fit(self, features: Features) -> None:
+        rng = self._rng()
+        n_blocks = self._n_blocks()
+        if len(features) <= self.n_bits:
+            raise InputError(f"{features.where}: n_bits = {self.n_bits} needs more rows than bits; got {len(features)}")
+        self.mean_ = compute.mean(features)
+        sample = Subset(features, compute.sample(features, self.max_samples, rng))
+        self.dictionary_ = self._learn_dictionary(sample, rng)
+        pairs = self._decompose(self.dictionary_, n_blocks, rng)
+        self._weigh(pairs)
+        self._rotate(pairs, sample, rng)
+
+    def _n_blocks(self) -> int:
+        """Q, from the block size ℓ: m = Q ℓ."""
+        limit = min(self.n_bits, BLOCK_LIMIT)
+        size = self.block_size or next(s for s in range(limit, 0, -1) if self.n_bits % s == 0)
+        if self.n_bits % size:
+            raise ParameterError(f"block_size must divide n_bits = {self.n_bits}; got {size}")
+        self.block_size_ = size
+        return self.n_bits // size
+
+    def _learn_dictionary(self, sample: Features, rng: np.random.Generator) -> Atoms:
+        """D, with a warning when it is not overcomplete."""
+        n, d = sample.shape
+        auto = "flat" if d <= FLAT_LIMIT else "hierarchical"
+        self.dictionary_kind_ = auto if self.dictionary == "auto" else self.dictionary
+        if self.dictionary_kind_ == "flat":
+            asked = self.n_atoms or 2 * d
+            X = compute.load(sample, np.arange(n), self.mean_)
+            atoms = dictionary.flat(X, min(asked, n), KMEANS_ITERATIONS, rng)
+        else:
+            branches = self.n_branches or dictionary.branches_for(d, n, self.n_levels)
+            asked = dictionary.tree_size(branches, self.n_levels)
+            tree = Tree(branches, self.n_levels, self.projection_dim, self.min_split)
+            atoms = dictionary.hierarchical(sample, self.mean_, tree, KMEANS_ITERATIONS, rng)
+        self.n_atoms_asked_, self.n_atoms_ = asked, len(atoms)
+        if len(atoms) == 0:
+            raise InputError(f"{sample.where}: all rows are equal; expected data that varies")
+        if len(atoms) <= d:
+            warnings.warn(
+                f"the dictionary has {len(atoms)} atoms for {d} dimensions and is not overcomplete; "
+                "more rows would help",
+                IschWarning,
+                stacklevel=4,
+            )
+        return atoms
+
+    def _decompose(self, atoms: Atoms, n_blocks: int, rng: np.random.Generator) -> Spectrum:
+        auto = "exact" if min(atoms.shape) <= EXACT_LIMIT else "randomized"
+        self.spectrum_kind_ = auto if self.spectrum == "auto" else self.spectrum
+        if self.spectrum_kind_ == "exact":
+            return spectrum.exact(atoms, self.n_bits, n_blocks)
+        solve = spectrum.columns if self.spectrum_kind_ == "columns" else spectrum.randomized
+        return solve(atoms, self.n_bits, n_blocks, rng)
+
+    def _weigh(self, pairs: Spectrum) -> None:
+        """λ* and τ, given or from the spectrum."""
+        self.eigenvalues_ = pairs.eigenvalues
+        self.rank_ = pairs.rank
+        self.spectrum_share_ = pairs.share
+        if self.tau == "auto":
+            self.lambda_star_ = (self.n_atoms_ / pairs.sum_of_roots) ** 2
+        else:
+            self.lambda_star_ = self.eta / (2 * self.tau)
+        self.tau_ = self.eta / (2 * self.lambda_star_)
+
+    def _rotate(self, pairs: Spectrum, sample: Features, rng: np.random.Generator) -> None:
+        """L = W R block by block, and what the codes look like."""
+        W = pairs.eigenvectors * spectrum.weights(pairs.eigenvalues, self.lambda_star_).astype(np.float32)
+        Z, W = self._unit_scale(W, sample, rng)
+        self.projection_ = np.empty_like(W)
+        self.quantization_errors_ = []
+        for number, block in enumerate(np.split(np.arange(self.n_bits), pairs.n_blocks)):
+            label = f"rotation {number + 1} of {pairs.n_blocks}"
+            learned = rotation.learn(np.ascontiguousarray(Z[:, block]), self.n_iter, rng, label=label)
+            R = learned.matrix.astype(np.float32)
+            self.projection_[:, block] = W[:, block] @ R
+            Z[:, block] = Z[:, block] @ R
+            self.quantization_errors_.append(learned.errors)
+        self.block_overlap_ = diagnostics.block_overlap(pairs.eigenvectors, pairs.n_blocks)
+        self.bit_balance_, self.bit_correlation_ = diagnostics.bit_statistics(Z >= 0)
+        diagnostics.warn_of_collapse(self.bit_balance_)
+
+    def _unit_scale(
+        self, W: NDArray[np.float32], sample: Features, rng: np.random.Generator
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """(Z, W) with the mean square of Z = (X − μ) W equal to 1: no code depends on it, quantisation errors do."""
+        rows = Subset(sample, compute.sample(sample, max(2, ROTATION_VALUES // self.n_bits), rng))
+        self.projection_ = W
+        Z = np.concatenate(list(compute.map_blocks(rows, self._project, "projecting")))
+        scale = np.float32(1 / np.sqrt(np.einsum("ij,ij->", Z, Z, dtype=np.float64) / Z.size))
+        return Z * scale, W * scale
+
+    def _learned(self) -> dict[str, Any]:
+        learned = super()._learned()
+        if not self.keep_dictionary:
+            learned.pop("dictionary_", None)
+        return learned

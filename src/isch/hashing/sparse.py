@@ -1,0 +1,27 @@
+"""The explicit sparse codes of the paper's equation (lasso), which ISCH never needs: for checking what it keeps."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.decomposition import sparse_encode
+
+from isch import compute
+from isch import features as feature_sources
+from isch.errors import InputError
+from isch.hashing.isch import ISCH
+
+
+def sparse_codes(X: Any, hasher: ISCH) -> NDArray[np.float32]:
+    """c_i = argmin ½‖x_i − μ − D c‖² + η‖c‖₁ for every row: (n, atoms).
+
+    Costs a lasso a row, so it is meant for a few thousand rows.
+    """
+    if not hasattr(hasher, "dictionary_"):
+        raise InputError(
+            "sparse_codes needs the dictionary; the model was saved without it (keep_dictionary=True keeps it)"
+        )
+    features = feature_sources.open(X)
+    centred = compute.load(features, np.arange(len(features)), hasher.mean_)
+    codes = sparse_encode(centred, hasher.dictionary_, algorithm="lasso_cd", alpha=hasher.eta, max_iter=5000)
+    return np.asarray(codes, np.float32)

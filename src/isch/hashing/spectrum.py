@@ -1,0 +1,150 @@
+"""Step 2 of ISCH: the largest eigenvalues and eigenvectors of D Dᵀ (the paper's section "Approximate spectral
+decomposition"), and the weights f(λ).
+
+Dictionaries are ``atoms`` = Dᵀ (k, d). Neither D Dᵀ of a large d nor U_iᵀ D is ever held: sums run over slabs of atoms.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh, qr, svd
+
+from isch import progress
+from isch.errors import InputError
+
+Atoms = NDArray[np.float32]
+Vector = NDArray[np.float64]
+
+SLAB_ATOMS = 4096
+REDRAWS = 20
+OVERSAMPLING = 0.1  # further directions a randomised solver carries, as a share of those asked for
+POWER_ITERATIONS = 3
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Eigenpairs of D Dᵀ in blocks of equal size: block j is columns j ℓ to (j + 1) ℓ."""
+
+    eigenvalues: Vector  # (m,)
+    eigenvectors: NDArray[np.float32]  # (d, m)
+    n_blocks: int
+    share: float  # of the trace Σλ = k that a block (columns) or all blocks together (else) keep
+    sum_of_roots: float  # Σ√λ over the whole spectrum, known or estimated
+    rank: int | None  # of D, where the whole spectrum is known
+
+
+def exact(atoms: Atoms, n_bits: int, n_blocks: int) -> Spectrum:
+    """All of the spectrum, by the smaller of the two Gram matrices, in double precision."""
+    k, d = atoms.shape
+    eigenvalues, vectors = np.linalg.eigh(gram(atoms if d <= k else np.ascontiguousarray(atoms.T)))
+    eigenvalues, vectors = np.maximum(eigenvalues[::-1], 0), vectors[:, ::-1]
+    tolerance = eigenvalues[0] * (max(k, d) * np.finfo(np.float32).eps) ** 2
+    rank = int((eigenvalues > tolerance).sum())
+    if rank < n_bits:
+        raise InputError(f"n_bits must be at most the rank of the dictionary, {rank}; got {n_bits}")
+    vectors = vectors[:, :n_bits]
+    if d > k:
+        vectors = atoms.T @ (vectors / np.sqrt(eigenvalues[:n_bits]))
+    order = deal(n_bits, n_blocks)
+    roots = float(np.sqrt(eigenvalues[:rank]).sum())
+    kept = eigenvalues[:n_bits]
+    return Spectrum(kept[order], vectors[:, order].astype(np.float32), n_blocks, float(kept.sum()) / k, roots, rank)
+
+
+def columns(atoms: Atoms, n_bits: int, n_blocks: int, rng: np.random.Generator) -> Spectrum:
+    """The paper's column sampling: m atoms in Q groups C_i, and the eigenpairs of D within the span of each group."""
+    size = n_bits // n_blocks
+    if n_bits > min(atoms.shape):
+        raise InputError(f"n_bits must be at most the smaller side of the dictionary {atoms.shape}; got {n_bits}")
+    values, vectors, roots = [], [], 0.0
+    with progress.task("column sampling", n_blocks, "blocks") as advance:
+        for U in sampled_bases(atoms, n_blocks, size, rng):
+            ritz, W = ritz_pairs(atoms, U)
+            values.append(ritz)
+            vectors.append(W.astype(np.float32))
+            roots += whole_sum_of_roots(ritz, atoms) / n_blocks
+            advance(1)
+    eigenvalues = np.concatenate(values)
+    share = float(eigenvalues.sum()) / (n_blocks * len(atoms))
+    return Spectrum(eigenvalues, np.concatenate(vectors, axis=1), n_blocks, share, roots, None)
+
+
+def sampled_bases(atoms: Atoms, n_blocks: int, size: int, rng: np.random.Generator) -> Iterator[NDArray[np.float64]]:
+    """U_i of the thin SVD C_i = U_i S_i V_iᵀ of each group; a group that is not of full rank is drawn again."""
+    order = rng.permutation(len(atoms))
+    groups, spare = order[: n_blocks * size].reshape(n_blocks, size), order[n_blocks * size :]
+    tolerance = max(atoms.shape[1], size) * np.finfo(np.float32).eps
+    for group in groups:
+        for _ in range(REDRAWS):
+            U, s, _ = svd(atoms[group].T.astype(np.float64), full_matrices=False)
+            if s[-1] > tolerance * s[0]:
+                yield U
+                break
+            pool = rng.permutation(np.concatenate([group, spare]))
+            group, spare = pool[:size], pool[size:]
+        else:
+            raise InputError(
+                f"no {size} linearly independent atoms found in {REDRAWS} draws from {len(atoms)}; "
+                "expected a smaller n_bits or block_size, or more varied data"
+            )
+
+
+def randomized(atoms: Atoms, n_bits: int, n_blocks: int, rng: np.random.Generator) -> Spectrum:
+    """Block power iteration (Halko, Martinsson, Tropp 2011), not in the paper: nearly exact and far cheaper."""
+    size = min(n_bits + max(16, math.ceil(OVERSAMPLING * n_bits)), *atoms.shape)
+    if n_bits > size:
+        raise InputError(f"n_bits must be at most the smaller side of the dictionary {atoms.shape}; got {n_bits}")
+    Q = rng.standard_normal((atoms.shape[1], size), dtype=np.float32)
+    with progress.task("power iterations", POWER_ITERATIONS + 1, "iterations") as advance:
+        for _ in range(POWER_ITERATIONS + 1):
+            Y = sum(slab.T @ (slab @ Q) for slab in slabs(atoms))
+            Q = qr(Y, mode="economic", overwrite_a=True)[0]
+            advance(1)
+    ritz, vectors = ritz_pairs(atoms, Q)
+    order = deal(n_bits, n_blocks)
+    share, roots = float(ritz[:n_bits].sum()) / len(atoms), whole_sum_of_roots(ritz, atoms)
+    return Spectrum(ritz[order], vectors[:, order].astype(np.float32), n_blocks, share, roots, None)
+
+
+def ritz_pairs(atoms: Atoms, U: NDArray[np.floating]) -> tuple[Vector, NDArray[np.floating]]:  # type: ignore[type-arg]
+    """Eigenpairs of D Dᵀ within the span of orthonormal U, largest first: with A = Uᵀ D those of A Aᵀ, mapped back."""
+    narrow = U.astype(np.float32)
+    AAt = np.zeros((U.shape[1], U.shape[1]))
+    for slab in slabs(atoms):
+        A = (slab @ narrow).astype(np.float64)
+        AAt += A.T @ A
+    eigenvalues, vectors = eigh(AAt)
+    return np.maximum(eigenvalues[::-1], 0), U @ vectors[:, ::-1].astype(U.dtype)
+
+
+def gram(rows: Atoms) -> NDArray[np.float64]:
+    """rowsᵀ rows in double precision."""
+    total = np.zeros((rows.shape[1], rows.shape[1]))
+    for slab in slabs(rows):
+        wide = slab.astype(np.float64)
+        total += wide.T @ wide
+    return total
+
+
+def slabs(rows: Atoms) -> Iterator[Atoms]:
+    """Consecutive rows, SLAB_ATOMS at a time."""
+    return (rows[start : start + SLAB_ATOMS] for start in range(0, len(rows), SLAB_ATOMS))
+
+
+def deal(n_bits: int, n_blocks: int) -> NDArray[np.intp]:
+    """Eigenvectors dealt out to the blocks in turn, so that each block holds strong and weak ones alike."""
+    return np.arange(n_bits).reshape(-1, n_blocks).T.ravel()
+
+
+def whole_sum_of_roots(leading: Vector, atoms: Atoms) -> float:
+    """Σ√λ from the leading eigenvalues: the trace, which is k, is known, and the rest of it is spread evenly."""
+    rest = max(0.0, len(atoms) - float(leading.sum()))
+    return float(np.sqrt(leading).sum()) + math.sqrt(rest * (min(atoms.shape) - len(leading)))
+
+
+def weights(eigenvalues: Vector, lambda_star: float) -> Vector:
+    """f(λ) = √λ / (λ + λ*), the paper's equation (f) with λ* = σ²/(2τ²) = η/(2τ), up to a factor that signs ignore."""
+    return np.asarray(np.sqrt(eigenvalues) / (eigenvalues + lambda_star))
