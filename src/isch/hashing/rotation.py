@@ -59,7 +59,7 @@ def correlate(Z: Matrix, R: NDArray[np.float64], total: NDArray[np.float64]) -> 
         rows = Z[start : start + step]
         return np.asarray((rows @ narrow >= 0).astype(Z.dtype).T @ rows)
 
-    positive = np.zeros(R.shape)
+    positive = np.zeros(R.shape[::-1])
     for part in parallel(block, range(0, len(Z), step)):
         positive += part
     return 2 * positive - total

@@ -1,0 +1,182 @@
+"""Circulant binary embedding (Yu, Kumar, Gong, Chang 2014, *Circulant binary embedding*).
+
+Codes are the first m signs of circ(r) D x: D flips signs at random, and the product with a circulant matrix is a
+convolution, so that encoding takes O(d log d) time and the model O(d) memory. Learning alternates codes and r;
+in the Fourier domain each frequency of r has an exact solution of its own.
+"""
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.fft
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval
+
+from isch import compute, progress
+from isch.features import Block, Features, dense
+from isch.hashing import pca
+from isch.hashing.base import POSITIVE, Hasher, centred
+
+CHUNK_BYTES = 1 << 20  # rows transformed together: what stays in the cache of a core
+
+Spectra = NDArray[np.complex64]
+
+
+class CBE(Hasher):
+    """Signs of a circulant projection, random or learned.
+
+    Parameters: ``n_bits``, at most the number of features; ``learn`` (False: r stays random); ``regularisation``, the
+    λ that pulls circ(r) towards an orthogonal matrix; ``n_iter``, at most so many rounds; ``max_samples`` rows to
+    learn from; ``random_state``.
+    """
+
+    name = "cbe"
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_bits": [POSITIVE],
+        "learn": ["boolean"],
+        "regularisation": [Interval(Real, 0, None, closed="neither")],
+        "n_iter": [POSITIVE],
+        "max_samples": [POSITIVE],
+        "random_state": ["random_state"],
+    }
+    mean_: NDArray[np.float64]
+    flips_: NDArray[np.float32]  # the diagonal of D, ±1
+    column_: NDArray[np.float32]  # r, the first column of the circulant matrix
+    errors_: NDArray[np.float64]  # the objective after each round
+
+    def __init__(
+        self,
+        n_bits: int = 128,
+        learn: bool = True,
+        regularisation: float = 1.0,
+        n_iter: int = 50,
+        max_samples: int = 5_000,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_bits = n_bits
+        self.learn = learn
+        self.regularisation = regularisation
+        self.n_iter = n_iter
+        self.max_samples = max_samples
+        self.random_state = random_state
+
+    def _fit(self, features: Features) -> None:
+        d = features.shape[1]
+        pca.check_limit(self._label, self.n_bits, d)
+        rng = self._rng()
+        self.mean_ = compute.mean(features)
+        self.flips_ = rng.choice(np.array([-1, 1], np.float32), d)
+        column, errors = rng.standard_normal(d), list[float]()
+        if self.learn:
+            X = compute.load(features, compute.sample(features, self.max_samples, rng), self.mean_) * self.flips_
+            X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+            column, errors = learn(X, column, self.n_bits, self.regularisation, self.n_iter)
+        self.column_, self.errors_ = column.astype(np.float32), np.array(errors, np.float64)
+
+    def _project(self, block: Block) -> NDArray[np.floating[Any]]:
+        rows = centred(dense(block, None), self.mean_)
+        rows *= self.flips_
+        return circulant_products(rows, scipy.fft.rfft(self.column_), self.n_bits)
+
+
+def circulant_products(X: NDArray[np.float32], spectrum: Spectra, count: int) -> NDArray[np.float32]:
+    """The first ``count`` entries of circ(r) x for each row x, given the half spectrum of r."""
+    n, d = X.shape
+    out = np.empty((n, count), np.float32)
+    step = max(1, CHUNK_BYTES // (4 * d))
+    for start in range(0, n, step):
+        transformed = scipy.fft.rfft(X[start : start + step], axis=1)
+        transformed *= spectrum
+        out[start : start + step] = scipy.fft.irfft(transformed, d, axis=1, overwrite_x=True)[:, :count]
+    return out
+
+
+def learn(
+    X: NDArray[np.float32], column: NDArray[np.float64], n_bits: int, regularisation: float, n_iter: int
+) -> tuple[NDArray[np.float64], list[float]]:
+    """(r, objective of each round): alternate B = sign(X circ(r)ᵀ) and the exact r for given B.
+
+    The objective is ‖B − X circ(r)ᵀ‖² + λ‖circ(r) circ(r)ᵀ − I‖², where columns of B beyond m are zero.
+    """
+    n, d = X.shape
+    power = _power(X) / d
+    spectrum = np.fft.rfft(column)
+    errors: list[float] = []
+    with progress.task("circulant matrix", n_iter, "iterations") as advance:
+        for _ in range(n_iter):
+            correlation = _correlation(X, spectrum.astype(np.complex64), n_bits) / d
+            spectrum = best_spectrum(power, correlation, regularisation)
+            errors.append(n * n_bits + objective(spectrum, power, correlation, regularisation, d))
+            advance(1)
+            if len(errors) > 1 and errors[-2] - errors[-1] < 1e-5 * errors[-2]:
+                break
+    return np.fft.irfft(spectrum, d), errors
+
+
+def best_spectrum(
+    power: NDArray[np.float64], correlation: NDArray[np.complex128], regularisation: float
+) -> NDArray[np.complex128]:
+    """The half spectrum r̃ that minimises Σ_l M_l |r̃_l|² − 2 Re(conj(r̃_l) C_l) + λ(|r̃_l|² − 1)².
+
+    The phase is that of C_l (real and positive where C_l = 0); the modulus is the largest real root of
+    4λρ³ + (2M_l − 4λ)ρ − 2|C_l| = 0. Newton's method descends to it from above, where the cubic is convex.
+    """
+    modulus = np.abs(correlation)
+    linear = power / (2 * regularisation) - 1
+    constant = modulus / (2 * regularisation)
+    rho = np.sqrt(np.maximum(-linear, 0)) + np.cbrt(constant)
+    for _ in range(100):
+        slope = 3 * rho**2 + linear
+        step = np.divide(rho**3 + linear * rho - constant, slope, out=np.zeros_like(rho), where=slope > 0)
+        rho = np.maximum(rho - step, 0)
+        if np.all(np.abs(step) <= 1e-14 * (1 + rho)):
+            break
+    phase = np.divide(correlation, modulus, out=np.ones_like(correlation), where=modulus > 0)
+    return rho * phase
+
+
+def objective(
+    spectrum: NDArray[np.complex128],
+    power: NDArray[np.float64],
+    correlation: NDArray[np.complex128],
+    regularisation: float,
+    d: int,
+) -> float:
+    """The part of the objective that depends on r, over the whole spectrum of length d."""
+    squares = np.abs(spectrum) ** 2
+    terms = power * squares - 2 * (spectrum.conj() * correlation).real + regularisation * (squares - 1) ** 2
+    twice = np.full(len(terms), 2.0)
+    twice[0] = 1.0
+    if d % 2 == 0:
+        twice[-1] = 1.0
+    return float(twice @ terms)
+
+
+def _power(X: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Σ_n |F(x_n)|²."""
+    return np.asarray(_summed(X, lambda rows: (np.abs(scipy.fft.rfft(rows, axis=1)) ** 2).sum(axis=0, dtype=float)))
+
+
+def _correlation(X: NDArray[np.float32], spectrum: Spectra, n_bits: int) -> NDArray[np.complex128]:
+    """Σ_n conj(F(x_n)) F(b_n) for b_n = sign of the first m entries of circ(r) x_n, zero beyond."""
+    d = X.shape[1]
+
+    def part(rows: NDArray[np.float32]) -> NDArray[np.complex128]:
+        transformed = scipy.fft.rfft(rows, axis=1)
+        projected = scipy.fft.irfft(transformed * spectrum, d, axis=1)
+        signs = np.where(projected >= 0, np.float32(1), np.float32(-1))
+        signs[:, n_bits:] = 0
+        return np.asarray((transformed.conj() * scipy.fft.rfft(signs, axis=1)).sum(axis=0, dtype=np.complex128))
+
+    return np.asarray(_summed(X, part))
+
+
+def _summed(X: NDArray[np.float32], function: Any) -> Any:
+    """The sum of a function over chunks of rows, added up in their order."""
+    step = max(1, CHUNK_BYTES // (4 * X.shape[1]))
+    parts = compute.parallel(function, (X[start : start + step] for start in range(0, len(X), step)))
+    total = next(parts)
+    for part in parts:
+        total = total + part
+    return total

@@ -1,0 +1,189 @@
+"""K-means hashing (He, Wen, Sun 2013, *K-means hashing: an affinity-preserving quantization method*).
+
+Each of several subspaces is quantised by 2ᵇ centres whose index bits are the code. The centres minimise the
+quantisation error plus λ times the squared difference between the distances of centres and 2 s √Hamming of their
+indices.
+"""
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval
+
+from isch import compute, kmeans, progress
+from isch.features import Block, Features
+from isch.hashing import pca
+from isch.hashing.base import POSITIVE, LinearHasher
+
+INNER_STEPS = 10  # majorisation steps of one centre in one round
+
+Matrix = NDArray[np.float32]
+
+
+class KMH(LinearHasher):
+    """Affinity-preserving k-means in a product of subspaces.
+
+    Parameters: ``n_bits``, at most the number of features; ``bits_per_subspace`` b, by default 2 up to 32 bits and 4
+    beyond (the last subspace gets what is left when b does not divide ``n_bits``); ``affinity_weight`` λ; ``n_iter``
+    rounds; ``max_samples`` rows to learn the centres from; ``random_state``.
+    """
+
+    name = "kmh"
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_bits": [POSITIVE],
+        "bits_per_subspace": [Interval(Real, 1, 12, closed="both"), None],
+        "affinity_weight": [Interval(Real, 0, None, closed="left")],
+        "n_iter": [POSITIVE],
+        "max_samples": [POSITIVE],
+        "random_state": ["random_state"],
+    }
+    projection_: Matrix  # principal directions, those of a subspace beside each other, (d, Σ widths)
+    bits_: list[int]  # of each subspace
+    widths_: list[int]  # number of directions of each subspace
+    centres_: NDArray[np.float32]  # of all subspaces, row by row, one after the other
+    errors_: NDArray[np.float64]  # energy after each round, summed over the subspaces
+
+    def __init__(
+        self,
+        n_bits: int = 128,
+        bits_per_subspace: int | None = None,
+        affinity_weight: float = 10.0,
+        n_iter: int = 50,
+        max_samples: int = 50_000,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_bits = n_bits
+        self.bits_per_subspace = bits_per_subspace
+        self.affinity_weight = affinity_weight
+        self.n_iter = n_iter
+        self.max_samples = max_samples
+        self.random_state = random_state
+
+    def _fit(self, features: Features) -> None:
+        d = features.shape[1]
+        pca.check_limit(self._label, self.n_bits, d)
+        rng = self._rng()
+        used = min(d, max(pca.EXACT_LIMIT, self.n_bits))
+        basis = pca.principal(features, used, rng)
+        pca.warn_rank(self._label, pca.Principal(basis.mean, basis.directions, basis.variances[: self.n_bits]))
+        self.bits_ = split_bits(self.n_bits, self.bits_per_subspace or (2 if self.n_bits <= 32 else 4))
+        self.widths_ = [used * bits // self.n_bits for bits in self.bits_]
+        order = allocate(basis.variances, self.widths_)
+        self.mean_, self.projection_ = basis.mean, basis.directions[:, order].astype(np.float32)
+        rows = compute.sample(features, self.max_samples, rng)
+        arranged = pca.Principal(basis.mean, basis.directions[:, order], basis.variances[order])
+        self._learn(pca.project_rows(features, rows, arranged))
+
+    def _learn(self, Z: Matrix) -> None:
+        centres, errors = [], np.zeros(self.n_iter)
+        with progress.task("centres", len(self.bits_), "subspaces") as advance:
+            for bits, part in zip(self.bits_, self._parts(Z), strict=True):
+                learned, energies = learn(np.ascontiguousarray(part), bits, self.affinity_weight, self.n_iter)
+                centres.append(learned.ravel())
+                errors += energies
+                advance(1)
+        self.centres_, self.errors_ = np.concatenate(centres), errors
+
+    def _parts(self, Z: NDArray[Any]) -> list[NDArray[Any]]:
+        """The columns of each subspace."""
+        return np.split(Z, np.cumsum(self.widths_)[:-1], axis=1)
+
+    def _project(self, block: Block) -> NDArray[np.floating[Any]]:
+        columns, start = [], 0
+        for bits, part in zip(self.bits_, self._parts(super()._project(block)), strict=True):
+            stop = start + (part.shape[1] << bits)
+            columns.append(margins(part, self.centres_[start:stop].reshape(1 << bits, -1), bits))
+            start = stop
+        return np.concatenate(columns, axis=1)
+
+
+def margins(Z: NDArray[Any], centres: Matrix, bits: int) -> NDArray[np.float32]:
+    """For each bit: the least squared distance to centres without it minus the least to centres with it.
+
+    The sign is the bit of the nearest centre.
+    """
+    squares = np.einsum("ij,ij->i", centres, centres)[:, None] - 2 * (centres @ Z.T)
+    cube = squares.reshape(*(2,) * bits, len(Z))
+    out = np.empty((len(Z), bits), np.float32)
+    for axis in range(bits):
+        nearest = cube.min(axis=tuple(a for a in range(bits) if a != axis))
+        out[:, axis] = nearest[0] - nearest[1]
+    return out
+
+
+def split_bits(n_bits: int, each: int) -> list[int]:
+    """Bits of the subspaces: ``each``, and what is left in the last."""
+    whole, rest = divmod(n_bits, int(each))
+    return [int(each)] * whole + [rest] * (rest > 0)
+
+
+def allocate(variances: NDArray[np.float64], widths: list[int]) -> NDArray[np.int64]:
+    """Principal directions dealt out to subspaces so that their products of variances come out even.
+
+    The next direction goes to the subspace, not yet full, with the least sum of (shifted) log variances.
+    """
+    logs = np.log(variances + 1e-20)
+    logs = logs - logs.min() + 1
+    members: list[list[int]] = [[] for _ in widths]
+    sums = np.zeros(len(widths))
+    for direction in range(sum(widths)):
+        room = [len(m) < w for m, w in zip(members, widths, strict=True)]
+        chosen = int(np.where(room, sums, np.inf).argmin())
+        members[chosen].append(direction)
+        sums[chosen] += logs[direction]
+    return np.concatenate([np.array(m, np.int64) for m in members])
+
+
+def learn(Z: Matrix, bits: int, weight: float, n_iter: int) -> tuple[Matrix, NDArray[np.float64]]:
+    """(centres (2ᵇ, width), energy after each round) of one subspace whose columns are uncorrelated."""
+    corners = index_signs(bits)
+    side = float(np.abs(Z[:, :bits]).mean())
+    centres = np.zeros((1 << bits, Z.shape[1]), np.float32)
+    centres[:, :bits] = corners * side
+    wanted = 2 * side * np.sqrt((bits - corners @ corners.T) / 2)
+    squares = float(np.einsum("ij,ij->", Z, Z, dtype=np.float64))
+    energies = np.empty(n_iter)
+    for round_ in range(n_iter):
+        labels = kmeans.assign(Z, centres)
+        averages, sizes = kmeans.means(Z, labels, centres)
+        centres = update_centres(centres, averages, sizes / len(Z), wanted, weight)
+        energies[round_] = energy(centres, averages, sizes / len(Z), wanted, weight) + squares / len(Z)
+    return centres, energies
+
+
+def index_signs(bits: int) -> NDArray[np.float64]:
+    """The bits of 0 … 2ᵇ − 1 as ±1, most significant first, (2ᵇ, b)."""
+    return np.array([[1.0 if i >> (bits - 1 - b) & 1 else -1.0 for b in range(bits)] for i in range(1 << bits)])
+
+
+def update_centres(
+    centres: Matrix, averages: Matrix, shares: NDArray[np.float64], wanted: NDArray[np.float64], weight: float
+) -> Matrix:
+    """Lower the energy centre by centre, the others fixed; an empty one stays where it is.
+
+    Each step minimises a quadratic that touches the energy from above (‖c − c_i‖ is at least its linearisation), so
+    that the energy never increases and no step length is needed.
+    """
+    out = centres.astype(np.float64)
+    for j in np.flatnonzero(shares):
+        pulls = 2 * weight * shares
+        pulls[j] = 0.0
+        fixed = averages[j] + pulls @ out
+        for _ in range(INNER_STEPS):
+            apart = out[j] - out
+            lengths = np.sqrt(np.einsum("ij,ij->i", apart, apart))
+            stretch = np.divide(wanted[j], lengths, out=np.zeros_like(lengths), where=lengths > 0)
+            out[j] = (fixed + (pulls * stretch) @ apart) / (1 + pulls.sum())
+    return out.astype(np.float32)
+
+
+def energy(
+    centres: Matrix, averages: Matrix, shares: NDArray[np.float64], wanted: NDArray[np.float64], weight: float
+) -> float:
+    """Quantisation error per row (but for the constant mean ‖x‖²) plus λ times the affinity error."""
+    c = centres.astype(np.float64)
+    quantisation = shares @ (np.einsum("ij,ij->i", c, c) - 2 * np.einsum("ij,ij->i", c, averages))
+    lengths = np.sqrt(((c[:, None] - c[None]) ** 2).sum(axis=-1))
+    return float(quantisation + weight * shares @ ((lengths - wanted) ** 2) @ shares)

@@ -1,0 +1,191 @@
+"""Multidimensional spectral hashing (Weiss, Fergus, Torralba 2012, *Multidimensional spectral hashing*).
+
+The affinity exp(−‖x − y‖²/2σ²) is matched by a weighted Hamming affinity. Its eigenfunctions are products of
+functions of one principal coordinate each; only these are thresholded and stored, and the distance forms all
+products at search time.
+"""
+
+import warnings
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+from scipy.spatial.distance import pdist
+from sklearn.utils._param_validation import Interval
+
+from isch import compute, distances
+from isch.errors import InputError, IschWarning
+from isch.features import Block, Features
+from isch.hashing import pca
+from isch.hashing.base import POSITIVE, LinearHasher
+
+MOST_BINS = 50
+ROWS_PER_BIN = 10
+LIMITS = (2.5, 97.5)  # percentiles to which coordinates are clipped
+SMOOTHING = 0.1  # added to the share of rows in each bin
+LEAST_WEIGHT = 0.1  # of an eigenfunction that gets a bit of its own
+
+Vector = NDArray[np.float64]
+
+
+class MDSH(LinearHasher):
+    """Thresholded eigenfunctions of principal coordinates, compared by a weighted product affinity.
+
+    Parameters: ``n_bits``, any number; ``sigma``, the σ of the affinity, by default a quarter of the mean distance of
+    two rows; ``max_coordinates``, the number of principal coordinates considered; ``max_samples`` rows to learn from,
+    at least 20; ``random_state``.
+    """
+
+    name = "mdsh"
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_bits": [POSITIVE],
+        "sigma": [Interval(Real, 0, None, closed="neither"), None],
+        "max_coordinates": [POSITIVE],
+        "max_samples": [POSITIVE],
+        "random_state": ["random_state"],
+    }
+    projection_: NDArray[np.float32]  # the principal directions in use, (d, c)
+    limits_: NDArray[np.float32]  # least and greatest value of each coordinate, (2, c)
+    grids_: NDArray[np.float32]  # first grid point and spacing of each coordinate, (2, c)
+    coordinates_: NDArray[np.int32]  # of each bit
+    values_: NDArray[np.float32]  # eigenfunction of each bit on the grid of its coordinate, minus threshold, (m, bins)
+    weights_: NDArray[np.float32]
+    groups_: NDArray[np.int32]  # bits with the same threshold
+    sigma_: float
+
+    def __init__(
+        self,
+        n_bits: int = 128,
+        sigma: float | None = None,
+        max_coordinates: int = 256,
+        max_samples: int = 50_000,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_bits = n_bits
+        self.sigma = sigma
+        self.max_coordinates = max_coordinates
+        self.max_samples = max_samples
+        self.random_state = random_state
+
+    @property
+    def distance(self) -> distances.Distance:
+        """Minus the affinity: products of weighted agreements over coordinates, summed over thresholds."""
+        return distances.ProductAffinity(self.weights_, self.coordinates_, self.groups_)
+
+    def _fit(self, features: Features) -> None:
+        rng = self._rng()
+        rows = compute.sample(features, self.max_samples, rng)
+        if len(rows) < 2 * ROWS_PER_BIN:
+            raise InputError(f"{self._label} needs at least {2 * ROWS_PER_BIN} rows to learn from; got {len(rows)}")
+        basis = pca.principal(features, min(self.max_coordinates, features.shape[1]), rng)
+        Z = pca.project_rows(features, rows, basis).astype(np.float64)
+        self.sigma_ = _mean_distance(features, rows, basis.mean, rng) / 4 if self.sigma is None else float(self.sigma)
+        low, high = np.percentile(Z, LIMITS, axis=0, method="hazen")
+        varying = np.flatnonzero(high - low > 1e-6 * max(float((high - low).max()), np.finfo(float).tiny))
+        if not len(varying):
+            raise InputError(f"{features.where}: {self._label} needs rows that differ; all (but a few) are the same")
+        bins = min(MOST_BINS, len(Z) // ROWS_PER_BIN)
+        functions = self._eigenfunctions(Z, low, high, varying, bins)
+        self.mean_ = basis.mean
+        self._choose_bits(functions, basis, low, high, bins)
+
+    def _eigenfunctions(
+        self, Z: NDArray[np.float64], low: Vector, high: Vector, varying: NDArray[np.intp], bins: int
+    ) -> list["Eigenfunction"]:
+        """Those of every coordinate, of largest weight first, with weights relative to the largest."""
+        solved = []
+        for k in varying:
+            counts = np.histogram(Z[:, k].clip(low[k], high[k]), bins, (low[k], high[k]))[0]
+            solved.append((int(k), *eigenfunctions(counts / len(Z), float(high[k] - low[k]), self.sigma_)))
+        sound = [s for s in solved if s[1].max() >= 0.999]
+        if not sound:
+            warnings.warn(
+                f"{self._label}: sigma = {self.sigma_:.3g} is narrow for a grid of {bins} bins; more rows or a larger "
+                "sigma give better codes",
+                IschWarning,
+                stacklevel=4,
+            )
+        found = [
+            Eigenfunction(k, 1 - value, function)
+            for k, values, functions in sound or solved
+            for value, function in zip(values, functions.T, strict=True)
+            if value >= 1e-10
+        ]
+        found.sort(key=lambda f: -f.weight)
+        return [Eigenfunction(f.coordinate, f.weight / found[0].weight, f.values) for f in found]
+
+    def _choose_bits(
+        self, functions: list["Eigenfunction"], basis: pca.Principal, low: Vector, high: Vector, bins: int
+    ) -> None:
+        chosen, thresholds = assign_bits(functions, self.n_bits)
+        used, coordinates = np.unique([f.coordinate for f in chosen], return_inverse=True)
+        self.coordinates_ = coordinates.astype(np.int32)
+        self.values_ = np.array([f.values - t for f, t in zip(chosen, thresholds, strict=True)], np.float32)
+        self.weights_ = np.array([f.weight for f in chosen], np.float32)
+        self.groups_ = np.unique(thresholds, return_inverse=True)[1].astype(np.int32)
+        self.projection_ = basis.directions[:, used].astype(np.float32)
+        self.limits_ = np.stack([low[used], high[used]]).astype(np.float32)
+        spacing = (high[used] - low[used]) / bins
+        self.grids_ = np.stack([low[used] + spacing / 2, spacing]).astype(np.float32)
+
+    def _project(self, block: Block) -> NDArray[np.floating[Any]]:
+        clipped = super()._project(block).clip(*self.limits_)
+        position = ((clipped - self.grids_[0]) / self.grids_[1])[:, self.coordinates_]
+        left = np.clip(position.astype(np.int64), 0, self.values_.shape[1] - 2)
+        bits = np.arange(self.n_bits)
+        start, stop = self.values_[bits, left], self.values_[bits, left + 1]
+        return np.asarray(start + (position - left).astype(np.float32) * (stop - start))
+
+
+@dataclass(frozen=True)
+class Eigenfunction:
+    """One eigenfunction of one coordinate on its grid; weight = 1 − eigenvalue."""
+
+    coordinate: int
+    weight: float
+    values: Vector
+
+
+def eigenfunctions(shares: Vector, extent: float, sigma: float) -> tuple[Vector, NDArray[np.float64]]:
+    """(eigenvalues, functions as columns) of the normalised Laplacian of one coordinate with this histogram."""
+    p = shares + SMOOTHING
+    p = p / p.sum()
+    grid = (np.arange(len(p)) + 0.5) * (extent / len(p))
+    affinity = np.exp(-((grid[:, None] - grid) ** 2) / (2 * sigma**2))
+    joint = p[:, None] * affinity * p
+    degrees = joint.sum(axis=0)
+    scale = 1 / np.sqrt(degrees)
+    values, vectors = eigh(scale[:, None] * (np.diag(degrees) - joint) * scale)
+    peaks = vectors[np.abs(vectors).argmax(axis=0), np.arange(len(p))]
+    return values, scale[:, None] * vectors * np.where(peaks < 0, -1.0, 1.0)
+
+
+def assign_bits(functions: list[Eigenfunction], n_bits: int) -> tuple[list[Eigenfunction], Vector]:
+    """(function, threshold) of each bit.
+
+    With more strong functions than bits the leading ones share the median of all their grid values; otherwise each
+    is cut at several percentiles, and the bits left over go to the leading functions at one more percentile.
+    """
+    strong = [f for f in functions if f.weight > LEAST_WEIGHT]
+    if len(strong) > n_bits:
+        chosen = strong[:n_bits]
+        return chosen, np.full(n_bits, np.median(np.concatenate([f.values for f in chosen])))
+    repeats, rest = divmod(n_bits, len(strong))
+    percentiles = 100 * np.arange(1, repeats + 2) / (repeats + 2)
+    if not np.isclose(percentiles, 50).any():
+        percentiles[0] = 50
+    pooled = np.concatenate([f.values for f in strong])
+    cuts = np.percentile(pooled, percentiles, method="hazen")
+    thresholds = np.concatenate([np.repeat(cuts[:repeats], len(strong)), np.repeat(cuts[repeats], rest)])
+    return strong * repeats + strong[:rest], thresholds
+
+
+def _mean_distance(
+    features: Features, rows: NDArray[np.intp], mean: Vector, rng: np.random.Generator, count: int = 500
+) -> float:
+    """The mean distance of two rows, from at most ``count`` of them."""
+    some = rows if len(rows) <= count else np.sort(rng.choice(rows, count, replace=False))
+    return float(pdist(compute.load(features, some, mean).astype(np.float64)).mean()) or 1.0

@@ -1,0 +1,76 @@
+"""Spectral hashing (Weiss, Torralba, Fergus 2008, *Spectral hashing*).
+
+The data are taken to be uniform in a box along the principal directions. There the eigenfunctions of the graph
+Laplacian are cosines along one direction; the m smoothest ones give the bits.
+"""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isch import compute
+from isch.features import Block, Features
+from isch.hashing import pca
+from isch.hashing.base import POSITIVE, LinearHasher
+
+
+class SH(LinearHasher):
+    """Signs of the smoothest cosines along the principal directions.
+
+    Parameters: ``n_bits``, any number; ``random_state`` matters only beyond 4,096 features, where the principal
+    directions are found by a randomised method.
+    """
+
+    name = "sh"
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_bits": [POSITIVE],
+        "random_state": ["random_state"],
+    }
+    projection_: NDArray[np.float32]  # principal directions, (d, min(m, d))
+    starts_: NDArray[np.float32]  # the least coordinate along each direction
+    directions_: NDArray[np.int64]  # of each bit
+    frequencies_: NDArray[np.float64]  # jπ/R of each bit
+
+    def __init__(self, n_bits: int = 128, random_state: Any = 0) -> None:
+        self.n_bits = n_bits
+        self.random_state = random_state
+
+    def _fit(self, features: Features) -> None:
+        basis = pca.principal(features, min(self.n_bits, features.shape[1]), self._rng())
+        self.mean_ = basis.mean
+        self.projection_ = basis.directions.astype(np.float32)
+        low, high = _ranges(features, super()._project)
+        self.starts_ = low
+        self.directions_, modes = smoothest_modes(high - low, self.n_bits)
+        self.frequencies_ = modes * np.pi / _positive(high - low)[self.directions_]
+
+    def _project(self, block: Block) -> NDArray[np.floating[Any]]:
+        coordinates = super()._project(block) - self.starts_
+        return np.asarray(np.cos(coordinates[:, self.directions_] * self.frequencies_.astype(np.float32)))
+
+
+def smoothest_modes(ranges: NDArray[Any], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(direction, mode j ≥ 1) of the ``count`` cosines of lowest frequency jπ/R in a box with these side lengths."""
+    sides = _positive(np.asarray(ranges, np.float64))
+    most = np.ceil((count + 1) * sides / sides.max()).astype(np.int64) - 1
+    directions = np.repeat(np.arange(len(sides)), most)
+    modes = np.concatenate([np.arange(1, n + 1) for n in most])
+    order = np.argsort(modes / sides[directions], kind="stable")[:count]
+    return directions[order], modes[order]
+
+
+def _positive(ranges: NDArray[Any]) -> NDArray[Any]:
+    """Side lengths, none of them zero: a direction without extent gets the shortest side that counts as one."""
+    return np.asarray(np.maximum(ranges, max(float(ranges.max()) * 1e-6, 1e-30)))
+
+
+def _ranges(features: Features, project: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """(least, greatest) coordinate along each direction."""
+
+    def extremes(block: Block) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        coordinates = project(block)
+        return coordinates.min(axis=0), coordinates.max(axis=0)
+
+    lows, highs = zip(*compute.map_blocks(features, extremes, "ranges"), strict=True)
+    return np.min(lows, axis=0), np.max(highs, axis=0)

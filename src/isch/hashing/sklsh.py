@@ -1,0 +1,89 @@
+"""SKLSH (Raginsky, Lazebnik 2009, *Locality-sensitive binary codes from shift-invariant kernels*).
+
+Bits are signs of randomly thresholded random Fourier features of the kernel K(u) = exp(−γ‖u‖²/2): their expected
+rate of difference depends on K(x − y) alone.
+"""
+
+import warnings
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval
+
+from isch import compute
+from isch.errors import IschWarning
+from isch.features import Block, Features, dense
+from isch.hashing.base import POSITIVE, LinearHasher
+
+NEIGHBOUR = 50
+PROBES = 100
+
+
+class SKLSH(LinearHasher):
+    """Random Fourier features of a Gaussian kernel, thresholded at random.
+
+    Parameters: ``n_bits``; ``gamma``, the γ of the kernel, by default 1/r² where r is the mean distance from 100
+    random rows to their 50th neighbour; ``random_state``.
+    """
+
+    name = "sklsh"
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_bits": [POSITIVE],
+        "gamma": [Interval(Real, 0, None, closed="neither"), None],
+        "random_state": ["random_state"],
+    }
+    gamma_: float
+    phases_: NDArray[np.float32]  # b, uniform in [0, 2π)
+    thresholds_: NDArray[np.float32]  # t, uniform in [−1, 1)
+
+    def __init__(self, n_bits: int = 128, gamma: float | None = None, random_state: Any = 0) -> None:
+        self.n_bits = n_bits
+        self.gamma = gamma
+        self.random_state = random_state
+
+    def _fit(self, features: Features) -> None:
+        rng = self._rng()
+        self.mean_ = compute.mean(features)
+        self.gamma_ = self._bandwidth(features, rng) if self.gamma is None else float(self.gamma)
+        directions = rng.standard_normal((features.shape[1], self.n_bits), dtype=np.float32)
+        self.projection_ = directions * np.float32(np.sqrt(self.gamma_))
+        self.phases_ = rng.uniform(0, 2 * np.pi, self.n_bits).astype(np.float32)
+        self.thresholds_ = rng.uniform(-1, 1, self.n_bits).astype(np.float32)
+
+    def _project(self, block: Block) -> NDArray[np.floating[Any]]:
+        return np.asarray(np.cos(super()._project(block) + self.phases_) + self.thresholds_)
+
+    def _bandwidth(self, features: Features, rng: np.random.Generator) -> float:
+        probes = compute.load(features, compute.sample(features, PROBES, rng), self.mean_)
+        radius = float(neighbour_distances(features, self.mean_, probes, NEIGHBOUR).mean())
+        if radius > 0:
+            return radius**-2
+        warnings.warn(
+            f"{self._label}: rows coincide with their neighbours, so that no bandwidth follows from the data; "
+            "gamma = 1 is used",
+            IschWarning,
+            stacklevel=4,
+        )
+        return 1.0
+
+
+def neighbour_distances(
+    features: Features, mean: NDArray[np.float64], probes: NDArray[np.float32], neighbour: int
+) -> NDArray[np.float32]:
+    """The distance from each (centred) probe, itself a row of ``features``, to its n-th neighbour but itself."""
+    keep = min(neighbour + 1, len(features))
+    lengths = np.einsum("ij,ij->i", probes, probes)[:, None]
+
+    def squares(block: Block) -> NDArray[np.float32]:
+        rows = (dense(block, np.float64) - mean).astype(np.float32)
+        distances = lengths - 2 * (probes @ rows.T) + np.einsum("ij,ij->i", rows, rows)
+        return np.partition(distances, keep - 1, axis=1)[:, :keep] if len(rows) > keep else distances
+
+    nearest = np.empty((len(probes), 0), np.float32)
+    for part in compute.map_blocks(features, squares, "bandwidth"):
+        nearest = np.concatenate([nearest, part], axis=1)
+        if nearest.shape[1] > keep:
+            nearest = np.partition(nearest, keep - 1, axis=1)[:, :keep]
+    return np.asarray(np.sqrt(np.maximum(nearest.max(axis=1), 0)))

@@ -1,0 +1,111 @@
+"""Sparse projections (Xia, He, Kohli, Sun 2015, *Sparse projections for high-dimensional binary codes*).
+
+Like ITQ, but the projection that encodes is a sparse matrix R, kept near an orthogonal surrogate T:
+min ‖B − X Tᵀ‖² + β‖X Tᵀ − X Rᵀ‖² with T orthogonal and a fixed share of zeros in R.
+"""
+
+import warnings
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+from sklearn.utils._param_validation import Interval
+
+from isch import compute, progress
+from isch.errors import IschWarning
+from isch.features import Block, Features
+from isch.hashing import pca
+from isch.hashing.base import POSITIVE, Hasher, centred
+from isch.hashing.rotation import correlate, procrustes
+
+
+class SP(Hasher):
+    """Signs of a learned sparse projection.
+
+    Parameters: ``n_bits``, below or above the number of features; ``sparsity``, the share of zeros in the projection;
+    ``beta``, the weight β of the sparse matrix in the objective; ``n_iter`` rounds; ``max_samples`` rows to learn from
+    (the principal directions come from all rows); ``random_state``.
+    """
+
+    name = "sp"
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_bits": [POSITIVE],
+        "sparsity": [Interval(Real, 0, 1, closed="left")],
+        "beta": [Interval(Real, 0, None, closed="left")],
+        "n_iter": [POSITIVE],
+        "max_samples": [POSITIVE],
+        "random_state": ["random_state"],
+    }
+    mean_: NDArray[np.float64]
+    sparse_projection_: csr_array  # R, (m, d)
+
+    def __init__(
+        self,
+        n_bits: int = 128,
+        sparsity: float = 0.9,
+        beta: float = 1.0,
+        n_iter: int = 50,
+        max_samples: int = 50_000,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_bits = n_bits
+        self.sparsity = sparsity
+        self.beta = beta
+        self.n_iter = n_iter
+        self.max_samples = max_samples
+        self.random_state = random_state
+
+    def _fit(self, features: Features) -> None:
+        rng = self._rng()
+        d = features.shape[1]
+        basis = pca.principal(features, min(self.n_bits, d), rng)
+        self.mean_ = basis.mean
+        rows = compute.sample(features, self.max_samples, rng)
+        start = rng.standard_normal((self.n_bits, d))
+        surrogate = self._learn(pca.project_rows(features, rows, basis), basis, start)
+        self.sparse_projection_ = csr_array(keep_largest(surrogate, self.sparsity).astype(np.float32))
+        empty = int((np.diff(self.sparse_projection_.indptr) == 0).sum())
+        if empty:
+            warnings.warn(
+                f"{self._label}: {empty} of {self.n_bits} rows of the projection are all zero, so that their bits are "
+                f"constant; a sparsity below {self.sparsity} avoids it",
+                IschWarning,
+                stacklevel=3,
+            )
+
+    def _learn(self, Z: NDArray[np.float32], basis: pca.Principal, sparse: NDArray[np.float64]) -> NDArray[np.float64]:
+        """T, from the data Z = X P in the coordinates of the principal directions P.
+
+        With P of full rank (m ≥ d) or the top m directions (m < d) the Procrustes step needs PᵀXᵀY only, and
+        PᵀXᵀX Rᵀ = n Λ Pᵀ Rᵀ, so that X itself is not needed again.
+        """
+        P, scale = basis.directions, len(Z) * basis.variances[:, None]
+        total = Z.sum(axis=0, dtype=np.float64)
+        turned = P.T @ sparse.T  # the first codes are signs of the part of X Rᵀ in the span of P
+        with progress.task("sparse projection", self.n_iter, "iterations") as advance:
+            for _ in range(self.n_iter):
+                ZtY = (correlate(Z, turned, total).T + self.beta * scale * (P.T @ sparse.T)) / (1 + self.beta)
+                turned = procrustes(ZtY).T
+                surrogate = turned.T @ P.T
+                sparse = keep_largest(surrogate, self.sparsity)
+                advance(1)
+        return surrogate
+
+    def _project(self, block: Block) -> NDArray[np.floating[Any]]:
+        R = self.sparse_projection_
+        if issparse(block):
+            offset = (R @ self.mean_).astype(np.float32)
+            return np.asarray((block.astype(np.float32) @ R.T).toarray() - offset)
+        return np.asarray((R @ np.ascontiguousarray(centred(block, self.mean_).T)).T)
+
+
+def keep_largest(matrix: NDArray[np.float64], sparsity: float) -> NDArray[np.float64]:
+    """The matrix with all but the ⌈(1 − s) m d⌉ entries of largest modulus set to zero; ties at the cut are kept."""
+    keep = int(np.ceil((1 - sparsity) * matrix.size - 1e-9))
+    if keep >= matrix.size:
+        return matrix
+    modulus = np.abs(matrix)
+    cut = np.partition(modulus, matrix.size - keep, axis=None)[matrix.size - keep]
+    return np.where(modulus >= cut, matrix, 0.0)

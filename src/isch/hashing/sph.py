@@ -1,0 +1,128 @@
+"""Spherical hashing (Heo, Lee, He, Chang, Yoon 2012, *Spherical hashing*).
+
+Bit i says whether a point lies in sphere i. The spheres are pushed and pulled until each holds half of the data and
+each pair shares a quarter; then the bits are balanced and independent pair by pair.
+"""
+
+import warnings
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from isch import compute, distances, progress
+from isch.errors import InputError, IschWarning
+from isch.features import Block, Features
+from isch.hashing.base import POSITIVE, Hasher, centred
+
+SEEDS = 5  # rows whose mean is a sphere's first centre
+MEAN_TOLERANCE, SPREAD_TOLERANCE = 0.10, 0.15  # of the wanted overlap n/4
+CHUNK = 16  # spheres handled by one thread at a time
+
+Matrix = NDArray[np.float32]
+
+
+class SPH(Hasher):
+    """Membership of learned spheres, compared by the spherical Hamming distance.
+
+    Parameters: ``n_bits``, any number; ``n_iter``, at most so many rounds of forces; ``max_samples`` rows to learn
+    from; ``random_state``.
+    """
+
+    name = "sph"
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_bits": [POSITIVE],
+        "n_iter": [POSITIVE],
+        "max_samples": [POSITIVE],
+        "random_state": ["random_state"],
+    }
+    mean_: NDArray[np.float64]
+    pivots_: Matrix  # (m, d), relative to the mean
+    radii_: Matrix  # (m,)
+    n_iter_: int
+
+    def __init__(self, n_bits: int = 128, n_iter: int = 100, max_samples: int = 20_000, random_state: Any = 0) -> None:
+        self.n_bits = n_bits
+        self.n_iter = n_iter
+        self.max_samples = max_samples
+        self.random_state = random_state
+
+    @property
+    def distance(self) -> distances.Distance:
+        """|a ⊕ b| / |a ∧ b|: what two points share inside spheres counts for more than what they share outside."""
+        return distances.SphericalHamming()
+
+    def _fit(self, features: Features) -> None:
+        count = min(len(features), self.max_samples)
+        if count < SEEDS:
+            raise InputError(f"{self._label} needs at least {SEEDS} rows to learn from; got {count}")
+        rng = self._rng()
+        self.mean_ = compute.mean(features)
+        X = compute.load(features, compute.sample(features, self.max_samples, rng), self.mean_)
+        pivots = np.stack([X[rng.choice(count, SEEDS, replace=False)].mean(axis=0) for _ in range(self.n_bits)])
+        self.pivots_, self.radii_, self.n_iter_ = self._arrange(X, pivots)
+
+    def _arrange(self, X: Matrix, pivots: Matrix) -> tuple[Matrix, Matrix, int]:
+        """Move the spheres until they are balanced, or the rounds are over."""
+        lengths = np.einsum("ij,ij->i", X, X)
+        with progress.task("spheres", self.n_iter, "iterations") as advance:
+            for done in range(self.n_iter + 1):
+                squares, inside = halve(X, lengths, pivots)
+                overlaps = (inside @ inside.T).astype(np.float64)
+                if done == self.n_iter or balanced(overlaps, len(X)):
+                    break
+                pivots = moved(pivots, overlaps, len(X))
+                advance(1)
+        constant = int((inside.mean(axis=1) == 1).sum())
+        if constant:
+            warnings.warn(
+                f"{self._label}: {constant} of {self.n_bits} spheres hold every row, so that their bits carry no "
+                "information (do rows repeat?)",
+                IschWarning,
+                stacklevel=5,
+            )
+        return pivots, np.sqrt(np.maximum(squares, 0)), done
+
+    def _project(self, block: Block) -> NDArray[np.floating[Any]]:
+        narrow = self.mean_.astype(np.float32)
+        lengths = np.einsum("ij,ij->i", self.pivots_, self.pivots_)
+        if issparse(block):
+            block = block.astype(np.float32)
+            products = np.asarray(block @ self.pivots_.T) - narrow @ self.pivots_.T
+            own = np.asarray(block.multiply(block).sum(axis=1)).ravel() - 2 * (block @ narrow) + narrow @ narrow
+        else:
+            rows = centred(block, self.mean_)
+            products, own = rows @ self.pivots_.T, np.einsum("ij,ij->i", rows, rows)
+        return np.asarray(self.radii_ - np.sqrt(np.maximum(own[:, None] - 2 * products + lengths, 0)))
+
+
+def halve(X: Matrix, lengths: Matrix, pivots: Matrix) -> tuple[Matrix, Matrix]:
+    """(squared radii (m,), membership as 0/1 (m, n)) of the spheres around these pivots that hold half of the rows."""
+    half = max(1, len(X) // 2) - 1
+
+    def chunk(start: int) -> tuple[Matrix, Matrix]:
+        some = pivots[start : start + CHUNK]
+        squares = np.einsum("ij,ij->i", some, some)[:, None] - 2 * (some @ X.T) + lengths
+        radii = np.partition(squares, half, axis=1)[:, half]
+        return radii, (squares <= radii[:, None]).astype(np.float32)
+
+    radii, inside = zip(*compute.parallel(chunk, range(0, len(pivots), CHUNK)), strict=True)
+    return np.concatenate(radii), np.concatenate(inside)
+
+
+def balanced(overlaps: NDArray[np.float64], n: int) -> bool:
+    """Whether the pairwise overlaps are near n/4 on average and among themselves."""
+    pairs = overlaps[np.triu_indices(len(overlaps), 1)]
+    if not len(pairs):
+        return True
+    wanted = n / 4
+    return bool(np.abs(pairs - wanted).mean() <= MEAN_TOLERANCE * wanted and pairs.std() <= SPREAD_TOLERANCE * wanted)
+
+
+def moved(pivots: Matrix, overlaps: NDArray[np.float64], n: int) -> Matrix:
+    """Pivots after one round of forces ½ (o_ij − n/4)/(n/4) (p_i − p_j), averaged over the spheres."""
+    force = (overlaps - n / 4) / (n / 2)
+    np.fill_diagonal(force, 0)
+    shift = (force.sum(axis=1)[:, None] * pivots - force @ pivots) / len(pivots)
+    return np.asarray(pivots + shift, np.float32)
