@@ -35,6 +35,7 @@ class Hasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     n_bits: int
     n_features_in_: int
+    n_samples_: int
 
     def fit(self, X: Any, y: None = None) -> Self:
         """Learn from features: an array, a sparse matrix, a Dask array, a path, or an open ``Features``."""
