@@ -1,0 +1,98 @@
+"""``where``: which items may be found, as a condition on their metadata. Values reach SQL as parameters only.
+
+{"album": "2019"}                  equal
+{"album": ["2018", "2019"]}        one of
+{"year": {">=": 2010, "<": 2020}}  in a range; also "!="
+{"a": 1, "b": None}                all conditions hold
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from isch.errors import InputError, unknown
+
+Where = Mapping[str, Any]
+Condition = tuple[str, list[Any]]  # SQL with question marks, and what they stand for
+
+OPERATORS = ("<", "<=", ">", ">=", "!=")
+_VALUE = "json_extract(metadata, ?)"
+_TYPE = "json_type(metadata, ?)"
+_TEXT, _NUMBER = "('text')", "('integer', 'real')"
+
+
+def condition(where: Where) -> Condition:
+    """The condition a ``where`` stands for."""
+    if not isinstance(where, Mapping):
+        raise InputError(f"where must be a dictionary from field to value; got {type(where).__name__}")
+    return _all(_field(name, wanted) for name, wanted in where.items())
+
+
+def _field(name: str, wanted: Any) -> Condition:
+    path = _path(name)
+    if isinstance(wanted, Mapping):
+        for operator in wanted:
+            if operator not in OPERATORS:
+                raise unknown(f"operator of where field {name!r}:", operator, OPERATORS)
+        return _all(_compared(path, name, operator, value) for operator, value in wanted.items())
+    if isinstance(wanted, list | tuple | set | frozenset | range):
+        return _one_of(path, [_plain(name, value) for value in wanted])
+    return _equal(path, _plain(name, wanted))
+
+
+def _path(name: str) -> str:
+    """The JSON path of a top-level field; a quotation mark cannot be written in one."""
+    if not isinstance(name, str) or '"' in name or "\0" in name:
+        raise InputError(f"a where field must be a string without quotation marks; got {name!r}")
+    return f'$."{name}"'
+
+
+def _plain(name: str, value: Any) -> Any:
+    value = value.item() if hasattr(value, "item") else value
+    if value is not None and not isinstance(value, str | int | float):
+        raise InputError(f"where field {name!r}: expected text, a number, true, false or null; got {value!r}")
+    if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
+        raise InputError(f"where field {name!r}: the integer {value} does not fit 64 bits")
+    return value
+
+
+def _equal(path: str, value: Any) -> Condition:
+    if value is None or isinstance(value, bool):
+        return f"{_TYPE} = ?", [path, json.dumps(value)]
+    return f"({_TYPE} IN {_types(value)} AND {_VALUE} = ?)", [path, path, value]
+
+
+def _one_of(path: str, values: list[Any]) -> Condition:
+    """Texts and numbers go in as one JSON array each, so their number has no limit."""
+    odd = [value for value in values if value is None or isinstance(value, bool)]
+    parts = [_equal(path, value) for value in odd]
+    for types, members in ((_TEXT, str), (_NUMBER, (int, float))):
+        chosen = [value for value in values if isinstance(value, members) and not isinstance(value, bool)]
+        if chosen:
+            sql = f"({_TYPE} IN {types} AND {_VALUE} IN (SELECT value FROM json_each(?)))"
+            parts.append((sql, [path, path, json.dumps(chosen)]))
+    return _joined(parts, " OR ", "0")
+
+
+def _compared(path: str, name: str, operator: str, value: Any) -> Condition:
+    value = _plain(name, value)
+    if operator == "!=":
+        sql, parameters = _equal(path, value)
+        return f"({_TYPE} IS NOT NULL AND NOT {sql})", [path, *parameters]
+    if value is None or isinstance(value, bool):
+        raise InputError(f"where field {name!r}: {operator} needs text or a number; got {value!r}")
+    return f"({_TYPE} IN {_types(value)} AND {_VALUE} {operator} ?)", [path, path, value]
+
+
+def _types(value: str | float) -> str:
+    return _TEXT if isinstance(value, str) else _NUMBER
+
+
+def _all(conditions: Iterable[Condition]) -> Condition:
+    return _joined(list(conditions), " AND ", "1")
+
+
+def _joined(parts: list[Condition], word: str, nothing: str) -> Condition:
+    if not parts:
+        return nothing, []
+    return f"({word.join(sql for sql, _ in parts)})", [value for _, values in parts for value in values]
