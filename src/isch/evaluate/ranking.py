@@ -23,6 +23,11 @@ class Ranker(Protocol):
         """(stop − start, n_items), smaller is nearer."""
 
 
+def block_queries(ranker: Ranker) -> int:
+    """Queries whose distances are held at a time."""
+    return max(1, min(256, BLOCK_BYTES // (4 * ranker.n_items)))
+
+
 @dataclass(frozen=True)
 class Truth:
     """What is relevant to each query: the items of its label, and its true nearest neighbours where they are needed."""
@@ -59,7 +64,7 @@ class Scores:
 def score(ranker: Ranker, truth: Truth, measures: list[Measure]) -> Scores:
     """Measure a ranking, streaming over the queries."""
     ranks = curve_ranks(ranker.n_items)
-    step = max(1, min(256, BLOCK_BYTES // (4 * ranker.n_items)))
+    step = block_queries(ranker)
     rows: list[tuple[list[list[float]], NDArray[np.float64], int]] = []
     with progress.task("measuring", ranker.n_queries, "queries") as advance:
         for start in range(0, ranker.n_queries, step):
@@ -100,63 +105,3 @@ def _score_query(
 def profile(distances: NDArray[Any], relevant: NDArray[np.bool_], n_groups: int | None) -> Profile:
     """The profile of one query's distances."""
     return from_floats(distances, relevant) if n_groups is None else from_integers(distances, relevant, n_groups)
-
-
-class EuclideanRanker:
-    """Squared 2-norm distances in single precision by blocked matrix products; the baseline of every figure.
-
-    Computed as ‖q‖² − 2 q·x + ‖x‖² about the mean of the database, which keeps the cancellation small.
-    """
-
-    n_groups = None
-
-    def __init__(self, queries: NDArray[np.float32], items: NDArray[np.float32]) -> None:
-        mean = items.mean(axis=0, dtype=np.float64).astype(np.float32)
-        self._queries, self._items = queries - mean, items - mean
-        self._norms = np.einsum("ij,ij->i", self._items, self._items)
-        self.n_queries, self.n_items = len(queries), len(items)
-
-    def distances(self, start: int, stop: int) -> NDArray[np.float32]:
-        block = self._queries[start:stop]
-        out = block @ self._items.T
-        out *= -2
-        out += self._norms
-        out += np.einsum("ij,ij->i", block, block)[:, None]
-        return np.maximum(out, 0, out=out)
-
-
-class SparseEuclideanRanker:
-    """The same for CSR matrices, whose zeros centring would fill."""
-
-    n_groups = None
-
-    def __init__(self, queries: Any, items: Any) -> None:
-        self._queries, self._items = queries.astype(np.float32), items.astype(np.float32)
-        self._norms = np.asarray(self._items.multiply(self._items).sum(axis=1), np.float32).ravel()
-        self.n_queries, self.n_items = queries.shape[0], items.shape[0]
-
-    def distances(self, start: int, stop: int) -> NDArray[np.float32]:
-        block = self._queries[start:stop]
-        own = np.asarray(block.multiply(block).sum(axis=1), np.float32).reshape(-1, 1)
-        products = np.asarray((self._items @ block.toarray().T).T)
-        return np.maximum(own - 2 * products + self._norms, 0).astype(np.float32, copy=False)
-
-
-def true_neighbours(ranker: Ranker, n: int) -> NDArray[np.int64]:
-    """(q, n) rows of the nearest items of each query, by (distance, row)."""
-    n = min(n, ranker.n_items)
-    step = max(1, min(256, BLOCK_BYTES // (4 * ranker.n_items)))
-    out = np.empty((ranker.n_queries, n), np.int64)
-    with progress.task("true neighbours", ranker.n_queries, "queries") as advance:
-        for start in range(0, ranker.n_queries, step):
-            block = ranker.distances(start, min(start + step, ranker.n_queries))
-            for i, found in enumerate(compute.parallel(lambda row: _nearest(row, n), block)):
-                out[start + i] = found
-            advance(len(block))
-    return out
-
-
-def _nearest(distances: NDArray[Any], n: int) -> NDArray[np.intp]:
-    cut = np.partition(distances, n - 1)[n - 1]
-    rows = np.flatnonzero(distances <= cut)
-    return rows[np.argsort(distances[rows], kind="stable")][:n]

@@ -1,0 +1,233 @@
+"""Experiments as data: one TOML file says which data, methods, code lengths, seeds and measures; this runs it."""
+
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from isch.errors import FileError, FormatError, InputError, MissingExtra, ParameterError, unknown
+from isch.evaluate import costs, methods
+from isch.evaluate.metrics import measure
+from isch.evaluate.prepare import DataSpec, Material, features_of, fingerprint, material
+from isch.evaluate.ranking import score
+from isch.evaluate.results import Result, Run, Store
+from isch.evaluate.splits import SplitRule
+from isch.features import Features
+
+KEYS = {"title", "paper", "claim", "data", "split", "bits", "seeds", "measures", "methods", "figure", "stand_in"}
+STAND_IN_KEYS = {"title", "data", "split", "bits", "seeds", "measures", "methods", "figure"}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One figure: methods × code lengths × seeds on one dataset."""
+
+    name: str
+    title: str
+    paper: str  # the figure of the paper it repeats
+    claim: str  # what the paper says about it
+    data: dict[str, Any]
+    split: dict[str, Any]
+    bits: tuple[int, ...]
+    seeds: int
+    measures: tuple[str, ...]  # the first is the headline
+    methods: dict[str, dict[str, Any]]  # label: {method, parameters…}
+    figure: dict[str, Any] = field(default_factory=dict)
+    is_stand_in: bool = False
+    stand_in: "Experiment | None" = None  # the same on data that can be had
+
+    def runs(self) -> list[Run]:
+        """Everything to be run, seed by seed."""
+        return [
+            self._run(label, table, bits, seed)
+            for seed in range(self.seeds)
+            for label, table in self.methods.items()
+            for bits in self._lengths(label, table)
+        ]
+
+    def _lengths(self, label: str, table: dict[str, Any]) -> tuple[int | None, ...]:
+        if methods.fixed_length(table.get("method", label)):
+            return (None,)
+        return tuple(table.get("bits", self.bits))
+
+    def _run(self, label: str, table: dict[str, Any], bits: int | None, seed: int) -> Run:
+        parameters = {k: v for k, v in table.items() if k not in ("method", "bits")}
+        return Run(self.data, self.split, self.measures, label, table.get("method", label), parameters, bits, seed)
+
+    def narrowed(
+        self, bits: Iterable[int] | None = None, labels: Iterable[str] | None = None, seeds: int | None = None
+    ) -> "Experiment":
+        """The same experiment with other code lengths, fewer or other methods, another number of seeds."""
+        chosen = self.methods
+        if labels is not None:
+            chosen = {}
+            for label in labels:
+                if label not in self.methods and label not in methods.known():
+                    raise unknown("method", label, {*self.methods, *methods.known()})
+                chosen[label] = self.methods.get(label, {})
+        if bits is not None:
+            chosen = {label: {k: v for k, v in t.items() if k != "bits"} for label, t in chosen.items()}
+        lengths = self.bits if bits is None else tuple(bits)
+        return replace(self, bits=lengths, methods=chosen, seeds=self.seeds if seeds is None else seeds)
+
+
+def names() -> list[str]:
+    """The experiments that come with the package."""
+    return sorted(p.name.removesuffix(".toml") for p in _folder().iterdir() if p.name.endswith(".toml"))
+
+
+def read(name: str) -> Experiment:
+    """An experiment by name, or from a TOML file."""
+    if name.endswith(".toml"):
+        path = Path(name)
+        if not path.is_file():
+            raise FileError(f"{path}: no such experiment file")
+        text, label = path.read_text(), path.stem
+    elif name in names():
+        text, label = (_folder() / f"{name}.toml").read_text(), name
+    else:
+        raise unknown("experiment", name, [*names(), "a file NAME.toml"])
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FormatError(f"{name}: not a TOML file ({error})") from error
+    return parse(table, label)
+
+
+def parse(table: dict[str, Any], name: str) -> Experiment:
+    """An experiment from the content of its file."""
+    _check_keys(table, KEYS, name)
+    for key in ("data", "split", "bits", "measures", "methods"):
+        if key not in table:
+            raise InputError(f"{name}: the experiment needs {key!r}")
+    main = {"title": name, "paper": "", "claim": "", "seeds": 5, "figure": {}} | table
+    other = main.pop("stand_in", None)
+    made = _made(main, name, is_stand_in=False)
+    if other is None:
+        return made
+    _check_keys(other, STAND_IN_KEYS, f"{name}, [stand_in]")
+    return replace(made, stand_in=_made(main | other, name, is_stand_in=True))
+
+
+def _made(table: dict[str, Any], name: str, is_stand_in: bool) -> Experiment:
+    DataSpec.of(table["data"])
+    try:
+        SplitRule(**table["split"])
+    except TypeError as error:
+        raise unknown(f"{name}: key of [split] among", list(table["split"]), SplitRule.__dataclass_fields__) from error
+    for each in table["measures"]:
+        measure(each)
+    for label, entry in table["methods"].items():
+        if entry.get("method", label) not in methods.known():
+            raise unknown("method", entry.get("method", label), methods.known())
+    _check_numbers(table, name)
+    parts = {"bits": tuple(table["bits"]), "measures": tuple(table["measures"])}
+    return Experiment(name, is_stand_in=is_stand_in, **(table | parts))
+
+
+def _check_numbers(table: dict[str, Any], name: str) -> None:
+    if not table["measures"] or not table["methods"]:
+        raise InputError(f"{name}: expected at least one measure and one method")
+    lengths = [*table["bits"], *(b for t in table["methods"].values() for b in t.get("bits", ()))]
+    for value in [*lengths, table["seeds"]]:
+        if not isinstance(value, int) or value < 1:
+            raise ParameterError(f"{name}: bits and seeds must be integers of at least 1; got {value!r}")
+
+
+def _check_keys(table: dict[str, Any], known: set[str], where: str) -> None:
+    for key in table:
+        if key not in known:
+            raise unknown(f"key of {where}:", key, known)
+
+
+def _folder() -> Any:
+    return resources.files("isch.evaluate") / "experiments"
+
+
+def available(experiment: Experiment) -> Experiment:
+    """The experiment on the paper's data if it is there, else on its stand-in."""
+    if experiment.stand_in is None:
+        return experiment
+    try:
+        DataSpec.of(experiment.data).load()
+    except FileError:
+        return experiment.stand_in
+    return experiment
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one run."""
+
+    run: Run
+    result: Result | None  # None: stored already, or refused
+    refusal: str = ""  # why the method could not be run
+
+
+def execute(experiment: Experiment, store: Store, cache: Path, redo: Iterable[str] = ()) -> Iterator[Outcome]:
+    """Run what is not stored yet; each result is stored as soon as it is there."""
+    spec = DataSpec.of(experiment.data)
+    dataset = spec.load()
+    data = experiment.data | {"fingerprint": fingerprint(dataset)}
+    again, features = set(redo), None
+    for seed, group in groupby(experiment.runs(), key=lambda run: run.seed):
+        ready: Material | None = None
+        for planned in group:
+            run = replace(planned, data=data)
+            if run.label not in again and store.has(experiment.name, run):
+                yield Outcome(run, None)
+                continue
+            features = features or features_of(dataset, spec, cache)
+            if ready is None:
+                wanted = max(measure(name).neighbours for name in run.measures)
+                rule = SplitRule(**experiment.split)
+                ready = material(dataset, features, rule, spec.normalise, seed, wanted, cache)
+            yield _attempt(experiment.name, run, ready, store)
+
+
+def _attempt(name: str, run: Run, ready: Material, store: Store) -> Outcome:
+    try:
+        result = perform(run, ready)
+    except (InputError, MissingExtra) as error:
+        return Outcome(run, None, str(error))
+    store.put(name, result)
+    return Outcome(run, result)
+
+
+def perform(run: Run, ready: Material) -> Result:
+    """Train, encode, rank and measure one method at one length."""
+    database: Features = ready.database
+    method = methods.make(run.method, run.parameters, run.bits, run.seed)
+    meter = costs.Meter()
+    with meter.timing("training"):
+        method.fit(database)
+    with meter.timing("encoding"):
+        method.add(ready)
+    chosen = [measure(name) for name in run.measures]
+    ranker = method.ranker(ready)
+    scores = score(ranker, ready.truth, chosen)
+    peak = meter.peak()
+    with meter.timing("search"):
+        n_queries = method.search(chosen[0].k or 10)
+    means = {
+        m.name: {ties: scores.mean(m.name, ties) for ties in scores.values[m.name]}
+        for m in chosen
+        if scores.mean(m.name) == scores.mean(m.name)
+    }
+    curves = {
+        "ranks": scores.ranks.tolist(),
+        "precision": scores.precision.tolist(),
+        "recall": scores.recall.tolist(),
+    }
+    spent = {
+        **meter.seconds,
+        "encoding_per_second": len(database) / max(meter.seconds["encoding_seconds"], 1e-9),
+        "search_per_second": n_queries / max(meter.seconds["search_seconds"], 1e-9),
+        "model_bytes": float(method.model_bytes),
+        "item_bytes": float(method.item_bytes),
+        "peak_bytes": peak,
+    }
+    return Result(run, means, curves, spent, scores.values[chosen[0].name]["expected"], costs.context())

@@ -1,0 +1,141 @@
+"""One interface to everything that is compared: hashers of this package, the 2-norm, and peers.
+
+A method learns from the database, stores it, and ranks it for queries.
+"""
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from isch import codes as packed
+from isch import hashing
+from isch.distances import HAMMING
+from isch.errors import ParameterError, unknown
+from isch.evaluate import peers
+from isch.evaluate.prepare import Material
+from isch.evaluate.rankers import AsymmetricRanker, CodeRanker, search_floats
+from isch.evaluate.ranking import Ranker
+from isch.features import Features
+
+
+class Method(Protocol):
+    """What is compared."""
+
+    def fit(self, database: Features) -> None:
+        """Learn."""
+
+    def add(self, material: Material) -> None:
+        """Encode and store the database."""
+
+    def ranker(self, material: Material) -> Ranker:
+        """Distances from the queries to what is stored."""
+
+    def search(self, k: int) -> int:
+        """Find the k nearest of some queries as a user would; gives the number of queries."""
+
+    @property
+    def model_bytes(self) -> int:
+        """Memory of what was learned."""
+
+    @property
+    def item_bytes(self) -> float:
+        """Memory of one stored item."""
+
+
+class HasherMethod:
+    """A hasher of this package, ranked by its own distance, by Hamming, or asymmetrically."""
+
+    RANKINGS = ("own", "hamming", "asymmetric")
+
+    def __init__(self, name: str, parameters: dict[str, Any], n_bits: int, seed: int) -> None:
+        given = dict(parameters)
+        self._ranking = given.pop("ranking", "own")
+        if self._ranking not in self.RANKINGS:
+            raise unknown("ranking", self._ranking, self.RANKINGS)
+        if "random_state" in hashing.method(name)._get_param_names():
+            given["random_state"] = seed
+        self._hasher = hashing.hasher(name, n_bits=n_bits, **given)
+
+    def fit(self, database: Features) -> None:
+        self._hasher.fit(database)
+
+    def add(self, material: Material) -> None:
+        self._codes = self._hasher.transform(material.database)
+
+    def ranker(self, material: Material) -> Ranker:
+        self._ranker: CodeRanker | AsymmetricRanker
+        if self._ranking == "asymmetric":
+            self._ranker = AsymmetricRanker(self._hasher.project(material.queries), self._codes)
+        else:
+            distance = HAMMING if self._ranking == "hamming" else self._hasher.distance
+            queries = self._hasher.transform(material.queries)
+            self._ranker = CodeRanker(queries, self._codes, self._hasher.n_bits, distance)
+        return self._ranker
+
+    def search(self, k: int) -> int:
+        return self._ranker.search(k)
+
+    @property
+    def model_bytes(self) -> int:
+        return learned_bytes(self._hasher)
+
+    @property
+    def item_bytes(self) -> float:
+        return packed.width(self._hasher.n_bits)
+
+
+def learned_bytes(hasher: Any) -> int:
+    """Bytes of the arrays that ``save`` would write."""
+    learned = hasher._learned() if hasattr(hasher, "_learned") else vars(hasher)
+    total = 0
+    for name, value in learned.items():
+        if name.endswith("_") and hasattr(value, "indptr"):
+            total += value.data.nbytes + value.indices.nbytes + value.indptr.nbytes
+        elif name.endswith("_") and isinstance(value, np.ndarray):
+            total += value.nbytes
+    return total
+
+
+class Euclidean:
+    """The 2-norm in the space the hashers receive: the dashed line of every figure."""
+
+    model_bytes = 0
+
+    def fit(self, database: Features) -> None:
+        self.item_bytes = float(database.shape[1] * 4)
+
+    def add(self, material: Material) -> None:
+        pass
+
+    def ranker(self, material: Material) -> Ranker:
+        self._ranker = material.euclidean()
+        return self._ranker
+
+    def search(self, k: int) -> int:
+        return search_floats(self._ranker, k)
+
+
+def make(name: str, parameters: dict[str, Any], bits: int | None, seed: int) -> Method:
+    """A method by name, with a code length if it has one."""
+    if name == "2-norm":
+        return Euclidean()
+    if name in peers.PEERS:
+        if parameters:
+            raise ParameterError(f"method {name} takes no parameters; got {', '.join(parameters)}")
+        peer: Method = peers.PEERS[name](bits or 0, seed)
+        return peer
+    if name not in hashing.METHODS:
+        raise unknown("method", name, known())
+    if bits is None:
+        raise ParameterError(f"method {name} needs a code length")
+    return HasherMethod(name, parameters, bits, seed)
+
+
+def known() -> list[str]:
+    """The names of all methods."""
+    return ["2-norm", *hashing.METHODS, *peers.PEERS]
+
+
+def fixed_length(name: str) -> bool:
+    """Whether a method has no code length to choose: it keeps every dimension."""
+    return name in ("2-norm", "sign", "threshold")

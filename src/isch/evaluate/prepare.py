@@ -1,0 +1,186 @@
+"""From a description of data to matrices: descriptors computed once and cached, queries and database of a split."""
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse, save_npz
+
+from isch import features as sources
+from isch.errors import InputError, unknown
+from isch.evaluate import datasets
+from isch.evaluate.datasets import Dataset
+from isch.evaluate.rankers import EuclideanRanker, SparseEuclideanRanker, SpooledEuclideanRanker, true_neighbours
+from isch.evaluate.ranking import Ranker, Truth
+from isch.evaluate.splits import SplitRule, split
+from isch.features import Block, Features, dense, stack
+from isch.features.arrays import ArrayFeatures
+from isch.features.base import Subset
+from isch.files import replacing
+
+MEMORY_LIMIT = 8 << 30  # a database larger than this stays where it is and is streamed
+NORMALISATIONS = ("none", "l2", "centre-l2")
+
+
+def cache_home() -> Path:
+    """Where computed features are kept: $ISCH_CACHE, else .cache/isch/features in the home folder."""
+    given = os.environ.get("ISCH_CACHE")
+    return Path(given) if given else Path.home() / ".cache" / "isch" / "features"
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """Which items, how they are described, how the vectors are scaled."""
+
+    dataset: str
+    path: str | None
+    options: dict[str, Any]
+    descriptor: str | None
+    descriptor_options: dict[str, Any]
+    normalise: str
+
+    @classmethod
+    def of(cls, table: dict[str, Any]) -> "DataSpec":
+        """From the [data] table of an experiment."""
+        fields = {"path": None, "options": {}, "descriptor": None, "descriptor_options": {}, "normalise": "none"}
+        for key in table:
+            if key not in {"dataset", *fields}:
+                raise unknown("key of [data]:", key, ["dataset", *fields])
+        if "dataset" not in table:
+            raise InputError(f"[data] needs a dataset; known: {', '.join([*datasets.DATASETS, *datasets.KINDS])}")
+        spec = cls(**(fields | table))
+        if spec.normalise not in NORMALISATIONS:
+            raise unknown("normalisation", spec.normalise, NORMALISATIONS)
+        return spec
+
+    def load(self) -> Dataset:
+        """The dataset, without features computed."""
+        return datasets.load(self.dataset, self.path, **self.options)
+
+
+def fingerprint(dataset: Dataset) -> str:
+    """A hash of what the dataset holds: labels, and a sample of rows, images or file names."""
+    digest = hashlib.sha256(str(dataset.n_items).encode())
+    for array in (dataset.labels, dataset.queries, dataset.neighbours):
+        digest.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
+    rows = np.unique(np.linspace(0, dataset.n_items - 1, 64).astype(np.intp))
+    if dataset.features is not None:
+        digest.update(dense(dataset.features.take(rows), np.float64).tobytes())
+    for things in (dataset.images, dataset.local):
+        for row in rows if things is not None else ():
+            item = things[row]  # type: ignore[index]
+            name = isinstance(item, str | os.PathLike)
+            digest.update("/".join(Path(item).parts[-2:]).encode() if name else np.asarray(item).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def features_of(dataset: Dataset, spec: DataSpec, cache: Path) -> Features:
+    """The features of a dataset: its own, or those of a descriptor, computed once and kept in ``cache``."""
+    if spec.descriptor is None:
+        if dataset.features is None:
+            raise InputError(f"{dataset.name}: holds images and no features; the experiment must name a descriptor")
+        return dataset.features
+    recipe = {"data": fingerprint(dataset), "descriptor": spec.descriptor, "options": spec.descriptor_options}
+    key = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:16]
+    stem = cache / f"{dataset.name}-{spec.descriptor}-{key}"
+    for path in (stem.with_name(f"{stem.name}.npy"), stem.with_name(f"{stem.name}.npz")):
+        if path.exists():
+            return sources.open(path)
+    return sources.open(_write(_described(dataset, spec), stem))
+
+
+def _described(dataset: Dataset, spec: DataSpec) -> Block:
+    from isch.describe import describer
+
+    if dataset.images is None:
+        raise InputError(f"{dataset.name}: holds no images for the descriptor {spec.descriptor!r}")
+    extractor = describer(str(spec.descriptor), **spec.descriptor_options).fit(dataset.images)
+    return stack([b.vectors for b in extractor.batches(dataset.images, strict=True) if b.vectors is not None])
+
+
+def _write(matrix: Block, stem: Path) -> Path:
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    path = stem.with_name(f"{stem.name}{'.npz' if issparse(matrix) else '.npy'}")
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        if issparse(matrix):
+            save_npz(file, csr_array(matrix))
+        else:
+            np.save(file, matrix)
+    return path
+
+
+@dataclass(frozen=True)
+class Material:
+    """One split of the data: what methods learn from, search in, and are asked."""
+
+    database: Features
+    queries: NDArray[np.float32] | csr_array
+    truth: Truth
+    spool: Path  # a folder for what does not fit in memory
+
+    def euclidean(self) -> Ranker:
+        """Exhaustive ranking by the 2-norm."""
+        if not isinstance(self.database, ArrayFeatures):
+            return SpooledEuclideanRanker(dense(self.queries), self.database, self.spool)
+        items = self.database.read(0, len(self.database))
+        if issparse(items):
+            return SparseEuclideanRanker(csr_array(self.queries), items)
+        return EuclideanRanker(dense(self.queries), dense(items))
+
+
+def material(
+    dataset: Dataset, features: Features, rule: SplitRule, normalise: str, seed: int, n_neighbours: int, spool: Path
+) -> Material:
+    """The split of one seed, normalised; its true neighbours are found if ``n_neighbours`` are needed."""
+    if len(features) != dataset.n_items:
+        raise InputError(f"{dataset.name}: {len(features)} feature vectors for {dataset.n_items} items")
+    parts = split(dataset, rule, seed)
+    database: Features = Subset(features, parts.database)
+    queries = features.take(parts.queries)
+    size = database.shape[0] * database.shape[1] * 4
+    if size <= MEMORY_LIMIT or issparse(queries):
+        database, queries = _normalised(database.read(0, len(database)), queries, normalise)
+    elif normalise != "none":
+        raise InputError(
+            f"{dataset.name}: {size >> 30} GiB of features are streamed and cannot be normalised here; "
+            f'store them normalised and use normalise = "none"'
+        )
+    labels = dataset.labels
+    truth = Truth(
+        None if labels is None else labels[parts.queries],
+        None if labels is None else labels[parts.database],
+        dataset.neighbours,
+    )
+    ready = Material(database, queries, truth, spool)
+    if n_neighbours and truth.neighbours is None:
+        truth = Truth(truth.query_labels, truth.labels, true_neighbours(ready.euclidean(), n_neighbours))
+    return Material(database, queries, truth, spool)
+
+
+def _normalised(database: Block, queries: Block, how: str) -> tuple[Features, Any]:
+    """Both scaled alike; what centring needs is learned from the database alone."""
+    if issparse(database):
+        if how == "centre-l2":
+            raise InputError("sparse features cannot be centred without filling them; use normalise = \"l2\"")
+        scaled = [csr_array(_unit_sparse(part) if how == "l2" else part) for part in (database, queries)]
+        return sources.open(scaled[0]), scaled[1]
+    items, asked = np.array(database, np.float32), np.array(queries, np.float32)
+    if how == "centre-l2":
+        mean = items.mean(axis=0, dtype=np.float64).astype(np.float32)
+        items -= mean
+        asked -= mean
+    if how != "none":
+        for part in (items, asked):
+            part /= np.maximum(np.linalg.norm(part, axis=1, keepdims=True), 1e-12)
+    return sources.open(items), asked
+
+
+def _unit_sparse(matrix: Any) -> Any:
+    norms = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
+    return matrix.multiply((1 / np.maximum(norms, 1e-12))[:, None]).astype(np.float32)
+
