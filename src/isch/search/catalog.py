@@ -24,6 +24,7 @@ VERSION = 1
 APPLICATION_ID = 0x49534348  # "ISCH"
 CHUNK_IDS = 65_536  # ids a chunk of the dead bitmap covers
 BUSY_SECONDS = 60.0
+_NOT_COMMITTED = ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_BUSY")  # the last page of the commit was never written
 
 Key = str | int
 Ids = NDArray[np.int64]
@@ -66,7 +67,7 @@ class Catalog:
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path, self.connection = path, connection
-        self.committing = False  # a commit was begun: whether it reached the disk is not for us to say if it fails
+        self.committing = False  # or a commit failed in a way that may have left it on disk
 
     @classmethod
     def create(cls, path: Path, meta: dict[str, Any]) -> None:
@@ -130,13 +131,20 @@ class Catalog:
             self.connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
-                self.committing = True
-                self.connection.execute("COMMIT")
-                self.committing = False
+                self._commit()
             except BaseException:
                 if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
                 raise
+
+    def _commit(self) -> None:
+        self.committing = True
+        try:
+            self.connection.execute("COMMIT")
+            self.committing = False
+        except sqlite3.Error as error:
+            self.committing = error.sqlite_errorname not in _NOT_COMMITTED
+            raise
 
     def meta(self) -> dict[str, Any]:
         """Every entry of the table of settings and counters."""

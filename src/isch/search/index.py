@@ -132,6 +132,7 @@ class Index:
         method = reranking.choose(rerank, self.distance if self.has_model else None, self._keeps)
         asked = intake.queries(queries, self.hasher if self.has_model else None, self.n_bits)
         wanted = reranking.candidates(k, oversample) if method else k
+        distances: NDArray[Any]
         distances, rows = snapshot.nearest(asked.codes, wanted, self.distance, where)
         scores = None
         if method is not None:
@@ -159,7 +160,7 @@ class Index:
     def __len__(self) -> int:
         return len(self._now)
 
-    def keys(self) -> Iterator[Key]:
+    def __iter__(self) -> Iterator[Key]:
         """All keys in the order they were added."""
         return self._now.keys()
 
@@ -176,7 +177,6 @@ class Index:
     def info(self) -> dict[str, Any]:
         """What the index is and how large."""
         snapshot = self._now
-        files = [p for p in self.path.rglob("*") if p.is_file()]
         return {
             "path": str(self.path),
             "version": VERSION,
@@ -188,7 +188,7 @@ class Index:
             "n_features": snapshot.meta["n_features"],
             "keep_features": snapshot.meta["keep_features"],
             "generation": snapshot.generation,
-            "bytes": sum(p.stat().st_size for p in files),
+            "bytes": snapshot.n_file_bytes,
         }
 
     @property

@@ -198,6 +198,7 @@ class Segment:
             self._ids = _mapped(self.path, "<i8", HEADER_BYTES + self.header.body_bytes, (self.n_rows,))
         self.features: NDArray[Any] | None = None
         self.features_digest: bytes | None = None
+        self.n_file_bytes = self.header.file_bytes
         if with_features:
             self.features, self.features_digest = self._open_features(features_path(folder, name))
 
@@ -234,6 +235,7 @@ class Segment:
         header, digest = read_header(path)
         if header.kind != FEATURES or header.n_rows != self.n_rows or header.item_bytes not in (2, 4):
             raise FormatError(f"{path}: expected the features of the {self.n_rows} items of segment {self.name}")
+        self.n_file_bytes += header.file_bytes
         return _mapped(path, f"<f{header.item_bytes}", HEADER_BYTES, (self.n_rows, header.n_columns)), digest
 
 

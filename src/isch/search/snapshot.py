@@ -68,6 +68,12 @@ class Snapshot:
         """How many changes came before this moment."""
         return int(self.meta["generation"])
 
+    @property
+    def n_file_bytes(self) -> int:
+        """Bytes of catalog, model and segments."""
+        others = [self.folder / name for name in ("catalog.sqlite", "catalog.sqlite-wal", "model.safetensors")]
+        return sum(s.n_file_bytes for s in self.segments) + sum(p.stat().st_size for p in others if p.exists())
+
     @cached_property
     def live(self) -> list[NDArray[np.bool_] | None]:
         """For each segment, which rows are not deleted; None: all."""
