@@ -40,6 +40,6 @@ def test_check_takes_one_code_and_any_memory_order() -> None:
         (np.zeros((2, 5), np.uint8), "4 bytes wide; got 5"),
     ],
 )
-def test_check_refuses(array: np.ndarray, message: str) -> None:  # type: ignore[type-arg]
+def test_check_refuses(array: np.ndarray, message: str) -> None:
     with pytest.raises(InputError, match=message):
         codes.check(array, n_bytes=4)

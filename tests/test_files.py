@@ -33,6 +33,9 @@ def test_refuses_an_impossible_target(tmp_path: Path, name: str) -> None:
 
 
 def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match="cannot write .*No space left"), replacing(tmp_path / "x"):
-        with open("/dev/full", "w") as full:
-            full.write("x" * 100_000)
+    with (
+        pytest.raises(FileError, match="cannot write .*No space left"),
+        replacing(tmp_path / "x"),
+        open("/dev/full", "w") as full,
+    ):
+        full.write("x" * 100_000)

@@ -6,7 +6,7 @@ from isch import kmeans
 from isch.errors import InputError
 
 
-def blobs(n: int = 600, d: int = 5, centres: int = 12) -> np.ndarray:  # type: ignore[type-arg]
+def blobs(n: int = 600, d: int = 5, centres: int = 12) -> np.ndarray:
     rng = np.random.default_rng(1)
     return (rng.standard_normal((centres, d))[rng.integers(0, centres, n)] * 5 + rng.standard_normal((n, d))).astype(
         np.float32

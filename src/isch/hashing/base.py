@@ -85,7 +85,8 @@ class Hasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _restore(cls, parameters: dict[str, Any], learned: dict[str, Any]) -> Self:
         """The hasher with these parameters and learned attributes."""
         hasher = cls(**parameters)
-        vars(hasher).update(learned)
+        for attribute, value in learned.items():
+            setattr(hasher, attribute, value)
         return hasher
 
     def _fit(self, features: Features) -> None:

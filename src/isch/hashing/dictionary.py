@@ -68,7 +68,7 @@ def normalise(centres: NDArray[np.float32]) -> Atoms:
     """Unit-length atoms; those without direction (zero, up to rounding) are dropped."""
     norms = np.sqrt(np.einsum("ij,ij->i", centres, centres, dtype=np.float64))
     kept = norms > np.finfo(np.float32).eps * norms.max(initial=0)
-    return (centres[kept] / norms[kept, None]).astype(np.float32)
+    return np.asarray(centres[kept] / norms[kept, None], np.float32)
 
 
 def _proxies(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array
 
 from isch.errors import FileError, FormatError
 from isch.files import replacing
@@ -30,7 +30,7 @@ def write(path: str | os.PathLike[str], method: str, parameters: dict[str, Any],
     arrays: Arrays = {}
     values: dict[str, Any] = {}
     for name, value in learned.items():
-        if issparse(value):
+        if isinstance(value, csr_array):
             arrays |= {f"{name}.{part}": getattr(value, part) for part in ("data", "indices", "indptr")}
             values[name] = {"shape": list(value.shape)}
         elif isinstance(value, np.ndarray) and value.dtype != object:

@@ -28,6 +28,7 @@ from isch.hashing.spectrum import Spectrum
 FLAT_LIMIT = 4096  # dimensions up to which one flat k-means makes the dictionary
 EXACT_LIMIT = 4096  # dimensions up to which all eigenpairs are computed
 BLOCK_LIMIT = 512  # bits that one rotation handles by default
+BLOCK_LEAST = 32  # fewer bits in a block repeat the same few directions
 ROTATION_VALUES = 1 << 29  # projected values held while the rotation is learnt
 KMEANS_ITERATIONS = 10
 
@@ -118,10 +119,14 @@ class ISCH(LinearHasher):
 
     def _n_blocks(self) -> int:
         """Q, from the block size ℓ: m = Q ℓ."""
-        limit = min(self.n_bits, BLOCK_LIMIT)
-        size = self.block_size or next(s for s in range(limit, 0, -1) if self.n_bits % s == 0)
+        size = self.block_size or max(s for s in range(1, BLOCK_LIMIT + 1) if self.n_bits % s == 0)
         if self.n_bits % size:
             raise ParameterError(f"block_size must divide n_bits = {self.n_bits}; got {size}")
+        if self.block_size is None and size < min(self.n_bits, BLOCK_LEAST):
+            raise ParameterError(
+                f"n_bits = {self.n_bits} has no divisor from {BLOCK_LEAST} to {BLOCK_LIMIT} to be the block size; "
+                "expected another length, or block_size given"
+            )
         self.block_size_ = size
         return self.n_bits // size
 

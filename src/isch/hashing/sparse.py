@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.decomposition import sparse_encode
 
-from isch import compute
 from isch import features as feature_sources
 from isch.errors import InputError
+from isch.features import dense
 from isch.hashing.isch import ISCH
 
 
@@ -22,6 +22,7 @@ def sparse_codes(X: Any, hasher: ISCH) -> NDArray[np.float32]:
             "sparse_codes needs the dictionary; the model was saved without it (keep_dictionary=True keeps it)"
         )
     features = feature_sources.open(X)
-    centred = compute.load(features, np.arange(len(features)), hasher.mean_)
-    codes = sparse_encode(centred, hasher.dictionary_, algorithm="lasso_cd", alpha=hasher.eta, max_iter=5000)
+    centred = dense(features.read(0, len(features)), np.float64) - hasher.mean_
+    atoms = hasher.dictionary_.astype(np.float64)
+    codes = sparse_encode(centred, atoms, algorithm="lasso_cd", alpha=hasher.eta, max_iter=10_000)
     return np.asarray(codes, np.float32)

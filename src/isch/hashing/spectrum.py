@@ -7,6 +7,7 @@ Dictionaries are ``atoms`` = Dᵀ (k, d). Neither D Dᵀ of a large d nor U_iᵀ
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,7 +101,9 @@ def randomized(atoms: Atoms, n_bits: int, n_blocks: int, rng: np.random.Generato
     Q = rng.standard_normal((atoms.shape[1], size), dtype=np.float32)
     with progress.task("power iterations", POWER_ITERATIONS + 1, "iterations") as advance:
         for _ in range(POWER_ITERATIONS + 1):
-            Y = sum(slab.T @ (slab @ Q) for slab in slabs(atoms))
+            Y = np.zeros_like(Q)
+            for slab in slabs(atoms):
+                Y += slab.T @ (slab @ Q)
             Q = qr(Y, mode="economic", overwrite_a=True)[0]
             advance(1)
     ritz, vectors = ritz_pairs(atoms, Q)
@@ -109,7 +112,7 @@ def randomized(atoms: Atoms, n_bits: int, n_blocks: int, rng: np.random.Generato
     return Spectrum(ritz[order], vectors[:, order].astype(np.float32), n_blocks, share, roots, None)
 
 
-def ritz_pairs(atoms: Atoms, U: NDArray[np.floating]) -> tuple[Vector, NDArray[np.floating]]:  # type: ignore[type-arg]
+def ritz_pairs(atoms: Atoms, U: NDArray[Any]) -> tuple[Vector, NDArray[Any]]:
     """Eigenpairs of D Dᵀ within the span of orthonormal U, largest first: with A = Uᵀ D those of A Aᵀ, mapped back."""
     narrow = U.astype(np.float32)
     AAt = np.zeros((U.shape[1], U.shape[1]))

@@ -1,0 +1,213 @@
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits
+
+import isch
+from isch import codes
+from isch.errors import InputError, IschWarning, ParameterError
+from isch.search.exact import distances
+
+DIGITS: NDArray[np.float32] = load_digits().data.astype(np.float32)
+
+
+def low_rank(n: int = 2000, d: int = 30, seed: int = 0) -> NDArray[np.float32]:
+    rng = np.random.default_rng(seed)
+    return (rng.standard_normal((n, 8)) @ rng.standard_normal((8, d)) + 0.3 * rng.standard_normal((n, d))).astype(
+        np.float32
+    )
+
+
+@pytest.fixture(scope="module")
+def fitted() -> isch.ISCH:
+    return isch.ISCH(32).fit(DIGITS)
+
+
+def test_codes_are_the_signs_of_the_projections(fitted: isch.ISCH) -> None:
+    Z = fitted.project(DIGITS)
+    assert Z.dtype == np.float32
+    assert Z.shape == (len(DIGITS), 32)
+    np.testing.assert_array_equal(fitted.transform(DIGITS), codes.pack(Z >= 0))
+    np.testing.assert_array_equal(np.concatenate(list(fitted.encode(DIGITS))), fitted.transform(DIGITS))
+
+
+def test_projection_is_W_times_a_rotation(fitted: isch.ISCH) -> None:
+    """LᵀL does not depend on R: it is V f(λ)² Vᵀ up to the common scale."""
+    D = fitted.dictionary_.T.astype(np.float64)
+    lam, V = np.linalg.eigh(D @ D.T)
+    lam, V = lam[::-1][:32], V[:, ::-1][:, :32]
+    M = (V * (lam / (lam + fitted.lambda_star_) ** 2)) @ V.T
+    ours = (fitted.projection_ @ fitted.projection_.T).astype(np.float64)
+    np.testing.assert_allclose(ours / np.trace(ours), M / np.trace(M), atol=1e-6)
+
+
+def test_diagnostics_describe_the_fit(fitted: isch.ISCH) -> None:
+    assert (fitted.dictionary_kind_, fitted.spectrum_kind_, fitted.n_atoms_) == ("flat", "exact", 128)
+    assert fitted.rank_ == np.linalg.matrix_rank(fitted.dictionary_, tol=1e-3)
+    assert 0.9 < fitted.spectrum_share_ <= 1
+    (errors,) = fitted.quantization_errors_
+    assert (np.diff(errors) <= 1e-9).all()
+    bits = codes.unpack(fitted.transform(DIGITS), 32)
+    np.testing.assert_allclose(fitted.bit_balance_, bits.mean(axis=0), atol=1e-3)
+    correlation = np.abs(np.corrcoef(bits.T))
+    assert fitted.bit_correlation_ == pytest.approx((correlation.sum() - 32) / (32 * 31), abs=1e-3)
+    assert fitted.block_overlap_ == 0
+
+
+def test_auto_tau_follows_the_spectrum(fitted: isch.ISCH) -> None:
+    lam = np.linalg.svd(fitted.dictionary_.astype(np.float64), compute_uv=False) ** 2
+    assert fitted.lambda_star_ == pytest.approx((lam.sum() / np.sqrt(lam).sum()) ** 2, rel=1e-3)
+    assert fitted.tau_ == pytest.approx(0.05 / (2 * fitted.lambda_star_))
+
+
+def test_tau_and_eta_matter_only_through_their_ratio() -> None:
+    one, two = (isch.ISCH(16, tau=tau, eta=eta).fit(DIGITS) for tau, eta in ((0.01, 0.05), (0.02, 0.1)))
+    np.testing.assert_array_equal(one.transform(DIGITS), two.transform(DIGITS))
+
+
+@pytest.mark.parametrize("spectrum", ["exact", "columns", "randomized"])
+@pytest.mark.parametrize("block_size", [None, 8])
+def test_every_spectrum_keeps_neighbours(spectrum: Any, block_size: int | None) -> None:
+    hasher = isch.ISCH(32, spectrum=spectrum, block_size=block_size).fit(DIGITS)
+    assert len(hasher.quantization_errors_) == (4 if block_size else 1)
+    near = distances(hasher.transform(DIGITS[:200]), hasher.transform(DIGITS))
+    labels = load_digits().target
+    same = (labels[:200, None] == labels)[np.arange(200)[:, None], np.argsort(near, axis=1, kind="stable")[:, 1:11]]
+    assert same.mean() > 0.8
+
+
+def test_columns_overlap_and_dealt_eigenvectors_do_not() -> None:
+    assert isch.ISCH(32, spectrum="columns", block_size=8).fit(DIGITS).block_overlap_ > 0.1
+    assert isch.ISCH(32, spectrum="exact", block_size=8).fit(DIGITS).block_overlap_ < 1e-9
+
+
+def test_hierarchical_dictionary() -> None:
+    hasher = isch.ISCH(16, dictionary="hierarchical", n_branches=8).fit(DIGITS)
+    assert hasher.n_atoms_asked_ == 8 * 17
+    assert 64 < hasher.n_atoms_ <= 8 * 17
+
+
+@pytest.mark.parametrize("power", [-3, 1, 10])
+def test_scaling_by_a_power_of_two_changes_no_bit(power: int) -> None:
+    X = low_rank()
+    codes_of = lambda data: isch.ISCH(12).fit(data).transform(data)  # noqa: E731
+    np.testing.assert_array_equal(codes_of(X), codes_of(X * np.float32(2.0**power)))
+
+
+def test_shifting_all_data_changes_codes_by_rounding_only() -> None:
+    X = low_rank().astype(np.float64)
+    one, two = (isch.ISCH(12).fit(data).transform(data) for data in (X, X + np.linspace(-5, 5, 30)))
+    assert (codes.unpack(one, 12) != codes.unpack(two, 12)).mean() < 1e-3
+
+
+def test_same_seed_same_bytes(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        isch.ISCH(20, random_state=3).fit(DIGITS).save(tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    isch.ISCH(20, random_state=4).fit(DIGITS).save(tmp_path / "c")
+    assert (tmp_path / "a").read_bytes() != (tmp_path / "c").read_bytes()
+
+
+def test_threads_and_batches_change_at_most_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    from isch import compute
+
+    results = []
+    for threads, rows in (("1", 1024), ("2", 1024), ("2", 100)):
+        monkeypatch.setenv("ISCH_NUM_THREADS", threads)
+        monkeypatch.setattr(compute, "block_rows", lambda _, rows=rows: rows)
+        results.append(codes.unpack(isch.ISCH(32).fit(DIGITS).transform(DIGITS), 32))
+    for other in results[1:]:
+        assert (results[0] != other).sum() <= results[0].size / 100_000 + 1
+
+
+def test_a_row_of_the_database_finds_itself_at_distance_zero(fitted: isch.ISCH) -> None:
+    _, rows = isch.nearest(fitted.transform(DIGITS[5:6]), fitted.transform(DIGITS), 1)
+    near, _ = isch.nearest(fitted.transform(DIGITS[5:6]), fitted.transform(DIGITS), 1)
+    assert near[0, 0] == 0
+    assert (fitted.transform(DIGITS)[rows[0, 0]] == fitted.transform(DIGITS[5:6])[0]).all()
+
+
+def test_learning_from_a_sample_uses_the_mean_of_all_rows() -> None:
+    hasher = isch.ISCH(16, max_samples=500).fit(DIGITS)
+    np.testing.assert_allclose(hasher.mean_, DIGITS.mean(axis=0), rtol=1e-5, atol=1e-6)
+
+
+def test_few_rows_warn_that_the_dictionary_is_not_overcomplete() -> None:
+    with pytest.warns(IschWarning, match="40 atoms for 64 dimensions and is not overcomplete"):
+        hasher = isch.ISCH(8).fit(DIGITS[:40])
+    assert hasher.n_atoms_asked_ == 128
+
+
+def test_duplicates_give_fewer_atoms_and_still_work() -> None:
+    X = np.repeat(low_rank(60), 20, axis=0)
+    hasher = isch.ISCH(8, n_atoms=100).fit(X)
+    assert hasher.n_atoms_ <= 60
+    assert hasher.n_atoms_asked_ == 100
+    assert len(np.unique(hasher.transform(X), axis=0)) > 20
+
+
+def test_constant_bits_are_warned_of() -> None:
+    from isch.hashing import diagnostics
+
+    with pytest.warns(IschWarning, match="1 of 3 bits are the same"):
+        diagnostics.warn_of_collapse(np.array([0.5, 0.9999, 0.4], np.float32))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        diagnostics.warn_of_collapse(np.array([0.5, 0.9], np.float32))
+
+
+@pytest.mark.parametrize(
+    ("X", "parameters", "message"),
+    [
+        (DIGITS, {"n_bits": 0}, "'n_bits' parameter of ISCH must be an int in the range .1, inf.. Got 0"),
+        (DIGITS, {"tau": -1.0}, "'tau' parameter of ISCH"),
+        (DIGITS, {"spectrum": "magic"}, "'spectrum' parameter of ISCH must be a str among"),
+        (DIGITS, {"n_bits": 32, "block_size": 5}, "block_size must divide n_bits = 32; got 5"),
+        (DIGITS[:10], {"n_bits": 16}, "n_bits = 16 needs more rows than bits; got 10"),
+        (DIGITS, {"n_bits": 63}, "at most the rank of the dictionary, 61; got 63"),
+        (np.ones((50, 4)), {"n_bits": 2}, "all rows are equal"),
+        (np.full((50, 4), np.nan), {"n_bits": 2}, "200 values are NaN or infinity, the first in row 0"),
+        (DIGITS[:1], {"n_bits": 2}, "n_samples = 1"),
+    ],
+)
+def test_bad_input_is_one_sentence(X: Any, parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        isch.ISCH(**parameters).fit(X)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_prime_number_of_bits_beyond_a_block_is_explained() -> None:
+    with pytest.raises(ParameterError, match="n_bits = 521 has no divisor"):
+        isch.ISCH(521).fit(np.random.default_rng(0).standard_normal((600, 530)))
+
+
+def test_sparse_codes_solve_the_lasso_and_their_inner_products_are_followed(fitted: isch.ISCH) -> None:
+    from sklearn.linear_model import Lasso
+
+    hasher = isch.ISCH(48, eta=0.05).fit(DIGITS / 16)
+    X = DIGITS[:150] / 16
+    C = isch.sparse_codes(X, hasher)
+    lasso = Lasso(alpha=hasher.eta / 64, fit_intercept=False, tol=1e-8, max_iter=100_000)
+    D = hasher.dictionary_.T.astype(np.float64)
+
+    def objective(x: NDArray[np.float64], c: NDArray[np.float64]) -> float:
+        return float(0.5 * ((x - D @ c) ** 2).sum() + hasher.eta * np.abs(c).sum())
+
+    for row in range(5):
+        x = X[row] - hasher.mean_
+        assert objective(x, C[row]) == pytest.approx(objective(x, lasso.fit(D, x).coef_), rel=1e-3)
+    Y = hasher.project(X)
+    upper = np.triu_indices(150, 1)
+    assert np.corrcoef((Y @ Y.T)[upper], (C @ C.T)[upper])[0, 1] > 0.5
+
+
+def test_sparse_codes_need_the_dictionary(tmp_path: Path, fitted: isch.ISCH) -> None:
+    fitted.save(tmp_path / "m")
+    with pytest.raises(InputError, match="keep_dictionary"):
+        isch.sparse_codes(DIGITS[:2], isch.load(tmp_path / "m"))
+    isch.ISCH(8, keep_dictionary=True).fit(DIGITS / 16).save(tmp_path / "k")
+    assert isch.sparse_codes(DIGITS[:2] / 16, isch.load(tmp_path / "k")).shape == (2, 128)
