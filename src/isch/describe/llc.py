@@ -140,7 +140,11 @@ def llc_weights(descriptors: Matrix, words: Matrix, near: Labels, beta: float) -
         for j in range(k):
             C[j, j] += beta * trace if trace > 0 else 1.0
         _solve_for_ones(C, out[i])
-        out[i] /= out[i].sum()
+        total = 0.0
+        for j in range(k):
+            total += out[i, j]
+        for j in range(k):
+            out[i, j] /= total
     return out
 
 
