@@ -7,6 +7,8 @@ import typer
 
 from isch.errors import IschError
 
+INTERRUPTED = 130  # the exit code that typer gives to Ctrl-C
+
 app = typer.Typer(
     name="isch",
     help="Compact binary codes for images and feature vectors, and exact search among them.",
@@ -32,15 +34,19 @@ def main() -> None:
         raise SystemExit(141) from None
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), 2)
-    except KeyboardInterrupt:
-        _fail("interrupted; nothing half-written was left behind", 130)
+    except SystemExit as stop:
+        if stop.code == INTERRUPTED:
+            _fail("interrupted; nothing half-written was left behind", INTERRUPTED)
+        raise
 
 
 def _register() -> None:
     """Attach each command group."""
-    from isch.cli import models
+    from isch.cli import bench, index, models
 
     models.attach(app)
+    bench.attach(app)
+    index.attach(app)
 
 
 def _fail(message: str, code: int) -> None:

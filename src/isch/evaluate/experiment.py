@@ -15,7 +15,6 @@ from isch.evaluate.prepare import DataSpec, Material, features_of, fingerprint, 
 from isch.evaluate.ranking import score
 from isch.evaluate.results import Result, Run, Store
 from isch.evaluate.splits import SplitRule
-from isch.features import Features
 
 KEYS = {"title", "paper", "claim", "data", "split", "bits", "seeds", "measures", "methods", "figure", "stand_in"}
 STAND_IN_KEYS = {"title", "data", "split", "bits", "seeds", "measures", "methods", "figure"}
@@ -158,6 +157,9 @@ def available(experiment: Experiment) -> Experiment:
     return experiment
 
 
+Trained = dict[str, tuple[methods.Method, dict[str, float]]]
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What became of one run."""
@@ -185,49 +187,56 @@ def execute(experiment: Experiment, store: Store, cache: Path, redo: Iterable[st
                 wanted = max(measure(name).neighbours for name in run.measures)
                 rule = SplitRule(**experiment.split)
                 ready = material(dataset, features, rule, spec.normalise, seed, wanted, cache)
-            yield _attempt(experiment.name, run, ready, store)
+                trained: Trained = {}
+            yield _attempt(experiment.name, run, ready, store, trained)
 
 
-def _attempt(name: str, run: Run, ready: Material, store: Store) -> Outcome:
+def _attempt(name: str, run: Run, ready: Material, store: Store, trained: Trained) -> Outcome:
     try:
-        result = perform(run, ready)
+        result = perform(run, ready, trained)
     except (InputError, MissingExtra) as error:
         return Outcome(run, None, str(error))
     store.put(name, result)
     return Outcome(run, result)
 
 
-def perform(run: Run, ready: Material) -> Result:
-    """Train, encode, rank and measure one method at one length."""
-    database: Features = ready.database
-    method = methods.make(run.method, run.parameters, run.bits, run.seed)
-    meter = costs.Meter()
-    with meter.timing("training"):
-        method.fit(database)
-    with meter.timing("encoding"):
-        method.add(ready)
+def perform(run: Run, ready: Material, trained: Trained | None = None) -> Result:
+    """Train, encode, rank and measure one method at one length.
+
+    ``trained`` holds models of this split, for methods that differ only in how they rank.
+    """
+    method, meter = _trained(run, ready, {} if trained is None else trained)
     chosen = [measure(name) for name in run.measures]
     ranker = method.ranker(ready)
     scores = score(ranker, ready.truth, chosen)
     peak = meter.peak()
     with meter.timing("search"):
         n_queries = method.search(chosen[0].k or 10)
-    means = {
-        m.name: {ties: scores.mean(m.name, ties) for ties in scores.values[m.name]}
-        for m in chosen
-        if scores.mean(m.name) == scores.mean(m.name)
-    }
-    curves = {
-        "ranks": scores.ranks.tolist(),
-        "precision": scores.precision.tolist(),
-        "recall": scores.recall.tolist(),
-    }
     spent = {
         **meter.seconds,
-        "encoding_per_second": len(database) / max(meter.seconds["encoding_seconds"], 1e-9),
+        "encoding_per_second": len(ready.database) / max(meter.seconds["encoding_seconds"], 1e-9),
         "search_per_second": n_queries / max(meter.seconds["search_seconds"], 1e-9),
         "model_bytes": float(method.model_bytes),
         "item_bytes": float(method.item_bytes),
         "peak_bytes": peak,
     }
-    return Result(run, means, curves, spent, scores.values[chosen[0].name]["expected"], costs.context())
+    per_query = scores.values[chosen[0].name]["expected"]
+    return Result(run, scores.means(), scores.curves(), spent, per_query, costs.context())
+
+
+def _trained(run: Run, ready: Material, trained: Trained) -> tuple[methods.Method, costs.Meter]:
+    """The method, trained and holding the database, and what that took."""
+    method, meter = methods.make(run.method, run.parameters, run.bits, run.seed), costs.Meter()
+    key = getattr(method, "model_key", None)
+    if isinstance(method, methods.HasherMethod) and key in trained:
+        twin, seconds = trained[key]
+        method.adopt(twin)
+        meter.seconds.update(seconds)
+        return method, meter
+    with meter.timing("training"):
+        method.fit(ready.database)
+    with meter.timing("encoding"):
+        method.add(ready)
+    if isinstance(method, methods.HasherMethod):
+        trained[method.model_key] = (method, dict(meter.seconds))
+    return method, meter

@@ -3,6 +3,7 @@
 A method learns from the database, stores it, and ranks it for queries.
 """
 
+import json
 from typing import Any, Protocol
 
 import numpy as np
@@ -55,6 +56,12 @@ class HasherMethod:
         if "random_state" in hashing.method(name)._get_param_names():
             given["random_state"] = seed
         self._hasher = hashing.hasher(name, n_bits=n_bits, **given)
+        self.model_key = json.dumps([name, n_bits, given], sort_keys=True)
+
+    def adopt(self, other: "Method") -> None:
+        """Take over what another with the same ``model_key`` has learned and stored."""
+        if isinstance(other, HasherMethod):
+            self._hasher, self._codes = other._hasher, other._codes
 
     def fit(self, database: Features) -> None:
         self._hasher.fit(database)

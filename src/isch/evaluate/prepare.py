@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -158,15 +158,31 @@ def material(
     )
     ready = Material(database, queries, truth, spool)
     if n_neighbours and truth.neighbours is None:
-        truth = Truth(truth.query_labels, truth.labels, true_neighbours(ready.euclidean(), n_neighbours))
-    return Material(database, queries, truth, spool)
+        return replace(ready, truth=replace(truth, neighbours=_neighbours(ready, n_neighbours, spool)))
+    return ready
+
+
+def _neighbours(ready: Material, n: int, cache: Path) -> NDArray[np.int64]:
+    """The true neighbours of a split, found once and kept."""
+    rows = np.unique(np.linspace(0, len(ready.database) - 1, 64).astype(np.intp))
+    sample = (dense(ready.queries), dense(ready.database.take(rows)))
+    digest = hashlib.sha256(f"{ready.database.shape} {n}".encode())
+    for part in sample:
+        digest.update(np.ascontiguousarray(part).tobytes())
+    path = cache / f"neighbours-{digest.hexdigest()[:16]}.npy"
+    if not path.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        found = true_neighbours(ready.euclidean(), n)
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            np.save(file, found)
+    return np.asarray(np.load(path), np.int64)
 
 
 def _normalised(database: Block, queries: Block, how: str) -> tuple[Features, Any]:
     """Both scaled alike; what centring needs is learned from the database alone."""
     if issparse(database):
         if how == "centre-l2":
-            raise InputError("sparse features cannot be centred without filling them; use normalise = \"l2\"")
+            raise InputError('sparse features cannot be centred without filling them; use normalise = "l2"')
         scaled = [csr_array(_unit_sparse(part) if how == "l2" else part) for part in (database, queries)]
         return sources.open(scaled[0]), scaled[1]
     items, asked = np.array(database, np.float32), np.array(queries, np.float32)
@@ -183,4 +199,3 @@ def _normalised(database: Block, queries: Block, how: str) -> tuple[Features, An
 def _unit_sparse(matrix: Any) -> Any:
     norms = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
     return matrix.multiply((1 / np.maximum(norms, 1e-12))[:, None]).astype(np.float32)
-

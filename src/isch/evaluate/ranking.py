@@ -60,6 +60,16 @@ class Scores:
         values = self.values[name][ties]
         return float(np.nanmean(values)) if not np.isnan(values).all() else float("nan")
 
+    def means(self) -> dict[str, dict[str, float]]:
+        """The means of every measure that is defined, for each treatment of ties."""
+        defined = [name for name in self.values if not np.isnan(self.mean(name))]
+        return {name: {ties: self.mean(name, ties) for ties in self.values[name]} for name in defined}
+
+    def curves(self) -> dict[str, list[float]]:
+        """Precision and recall over ranks."""
+        every = {"ranks": self.ranks, "precision": self.precision, "recall": self.recall}
+        return {name: values.astype(np.float64).tolist() for name, values in every.items()}
+
 
 def score(ranker: Ranker, truth: Truth, measures: list[Measure]) -> Scores:
     """Measure a ranking, streaming over the queries."""

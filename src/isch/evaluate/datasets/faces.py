@@ -1,8 +1,8 @@
 """WDRef faces with LFW as distractors, as features in the MATLAB files they were given away in, or as images.
 
-    wdref/lbp_WDRef.mat (71,846 × 5,900)   le_WDRef.mat (71,846 × 20,736)   id_WDRef.mat
-    wdref/lbp_lfw.mat   (13,233 × 5,900)   le_lfw.mat   (13,233 × 20,736)
-    wdref/images/PERSON/*.jpg              lfw/lfw/PERSON/*.jpg
+wdref/lbp_WDRef.mat (71,846 × 5,900)   le_WDRef.mat (71,846 × 20,736)   id_WDRef.mat
+wdref/lbp_lfw.mat   (13,233 × 5,900)   le_lfw.mat   (13,233 × 20,736)
+wdref/images/PERSON/*.jpg              lfw/lfw/PERSON/*.jpg
 """
 
 from pathlib import Path

@@ -50,7 +50,8 @@ def read_siftgeo(path: Path) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
     """(geometry (n, 9), SIFT (n, 128)) of a .siftgeo file; an empty file is an image without regions."""
     raw = path.read_bytes()
     if len(raw) % SIFTGEO.itemsize:
-        raise FormatError(f"{path}: expected a whole number of {SIFTGEO.itemsize}-byte descriptors; got {len(raw)} bytes")
+        size = SIFTGEO.itemsize
+        raise FormatError(f"{path}: expected a whole number of {size}-byte descriptors; got {len(raw)} bytes")
     rows = np.frombuffer(raw, SIFTGEO)
     if len(rows) and not (rows["length"] == 128).all():
         raise FormatError(f"{path}: expected descriptors of length 128; got {int(rows['length'][0])}")

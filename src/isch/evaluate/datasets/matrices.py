@@ -17,7 +17,8 @@ def load_features(folder: Path, name: str | None = None) -> Dataset:
     matrix = existing([folder / f"features{suffix}" for suffix in sources.OPENERS])
     labels = existing([folder / f"labels{suffix}" for suffix in (".npy", ".txt", ".csv", ".json")])
     if matrix is None or labels is None:
-        lacking = ["features.npy (or .h5, .parquet, …)"] * (matrix is None) + ["labels.npy (or .txt)"] * (labels is None)
+        lacking = ["features.npy (or .h5, .parquet, …)"] * (matrix is None)
+        lacking += ["labels.npy (or .txt)"] * (labels is None)
         raise FileError(f"{folder}: missing {' and '.join(lacking)}")
     return labelled(matrix, labels, name or folder.name)
 
@@ -27,7 +28,8 @@ def labelled(features: Path, labels: Path, name: str) -> Dataset:
     matrix = sources.open(features)
     numbers, classes = read_labels(labels)
     if len(numbers) != len(matrix):
-        raise InputError(f"{labels}: {len(numbers)} labels; {features} has {len(matrix)} rows; expected one label a row")
+        rows = len(matrix)
+        raise InputError(f"{labels}: {len(numbers)} labels; {features} has {rows} rows; expected one label a row")
     return Dataset(name, len(matrix), numbers, matrix, classes=classes)
 
 

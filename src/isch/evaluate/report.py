@@ -1,0 +1,192 @@
+"""Markdown from stored results: the table of an experiment, and the report over all of them."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from isch.errors import FileError
+from isch.evaluate import costs, experiment, figures
+from isch.evaluate.results import Store
+from isch.evaluate.summary import REFERENCE, Cell, Summary, summarise
+from isch.files import replacing
+
+SIGNIFICANT = 0.01
+
+
+def number(value: float) -> str:
+    """A share of 1 with three digits, as .812."""
+    if value != value:
+        return "–"
+    return f"{value:.3f}".removeprefix("0") if value < 0.9995 else "1"
+
+
+def quality_table(summary: Summary, measure: str | None = None) -> str:
+    """Methods × code lengths: mean ± spread over seeds; methods without a length in the first column."""
+    measure = measure or summary.headline
+    lengths = summary.lengths
+    lines = [_line(["method", *(str(b) for b in lengths)]), _line(["---"] * (len(lengths) + 1))]
+    for label in summary.labels:
+        row = summary.row(label)
+        cells = [_cell(summary, label, b, row.get(b), measure) for b in lengths]
+        if row and set(cells) != {"–"}:
+            name = figures.display(label)
+            lines.append(_line([f"**{name}**" if label == REFERENCE else name, *cells]))
+    for label, cell in summary.flat().items():
+        value = cell.mean(measure)
+        if value == value:
+            name = f"{figures.display(label)} ({cell.cost('item_bytes') * 8:,.0f} bits)"
+            lines.append(_line([name, f"{number(value)}{_spread(cell, measure)}", *[""] * (len(lengths) - 1)]))
+    return "\n".join(lines)
+
+
+def _cell(summary: Summary, label: str, bits: int, cell: Cell | None, measure: str) -> str:
+    if cell is None or cell.mean(measure) != cell.mean(measure):
+        return "–"
+    p = summary.p_value((label, bits)) if measure == summary.headline else float("nan")
+    unclear = " ≈" if p >= SIGNIFICANT else ""
+    return f"{number(cell.mean(measure))}{_spread(cell, measure)}{unclear}"
+
+
+def _spread(cell: Cell, measure: str) -> str:
+    return f" ± {number(cell.spread(measure))}" if len(cell.values(measure)) > 1 else ""
+
+
+def cost_table(summary: Summary) -> str:
+    """What each method costs at one length."""
+    length = figures.chosen_length(summary)
+    head = ["method", "training s", "training CPU s", "encoding /s", "queries /s", "model", "an item", "extra memory"]
+    lines = [_line(head), _line(["---"] * len(head))]
+    for label in summary.labels:
+        cell = summary.cells.get((label, length)) or summary.cells.get((label, None))
+        if cell is not None:
+            lines.append(_line([figures.display(label), *_costs(cell)]))
+    return f"At {length} bits:\n\n" + "\n".join(lines)
+
+
+def _costs(cell: Cell) -> list[str]:
+    encodes = cell.cost("encoding_seconds") > 1e-3
+    return [
+        f"{cell.cost('training_seconds'):.1f}",
+        f"{cell.cost('training_cpu_seconds'):.1f}",
+        f"{cell.cost('encoding_per_second'):,.0f}" if encodes else "–",
+        f"{cell.cost('search_per_second'):,.0f}",
+        _bytes(cell.cost("model_bytes")),
+        _bytes(cell.cost("item_bytes")),
+        _bytes(cell.cost("peak_bytes")),
+    ]
+
+
+def _bytes(value: float) -> str:
+    if value != value:
+        return "–"
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.0f} B"
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def verdict(summary: Summary) -> str:
+    """Plain sentences: where ISCH stands against the other codes and the 2-norm, and what the paper says."""
+    spec = summary.experiment.figure
+    claimed = spec.get("claim_bits", figures.chosen_length(summary))
+    mine = summary.cells.get((REFERENCE, claimed))
+    sentences = [f"The paper: {summary.experiment.claim}."] if summary.experiment.claim else []
+    if mine is None:
+        return " ".join([*sentences, "There is no ISCH result at the length the paper speaks of."])
+    own, name = mine.mean(summary.headline), figures.measure_name(summary.headline)
+    sentences.append(f"Here {claimed}-bit ISCH reaches {name} {number(own)}.")
+    compared = set(spec.get("paper", summary.labels))
+    others = [label for label in summary.labels if not _ours(label)]
+    sentences += _against(summary, own, "the paper's other codes", [x for x in others if x in compared])
+    sentences += _against(summary, own, "all other methods and peers", [x for x in others if x not in compared])
+    norm = summary.cells.get(("2-norm", None))
+    if norm is not None:
+        value = norm.mean(summary.headline)
+        sentences.append(f"The 2-norm reaches {number(value)}: ISCH is {_compared(own, value)}.")
+    return " ".join(sentences)
+
+
+def _ours(label: str) -> bool:
+    return label.startswith(REFERENCE) or label in ("2-norm", "sign", "threshold")
+
+
+def _against(summary: Summary, own: float, who: str, labels: list[str]) -> list[str]:
+    best = summary.best(labels)
+    if best is None:
+        return []
+    (label, bits), value = best
+    return [
+        f"The best of {who} at any length is {figures.display(label)} with {bits} bits, {number(value)}: "
+        f"ISCH is {_compared(own, value)}."
+    ]
+
+
+def _compared(own: float, other: float) -> str:
+    gap = own - other
+    if abs(gap) < 5e-4:
+        return "level with it"
+    return f"{'above' if gap > 0 else 'below'} it by {number(abs(gap))}"
+
+
+def section(summary: Summary, image: str) -> str:
+    """One experiment of the report."""
+    e = summary.experiment
+    done = sum(len(cell.results) for cell in summary.cells.values())
+    planned = len(e.runs())
+    parts = [
+        f"## {e.title}",
+        f"{e.paper[:1].upper()}{e.paper[1:]} of the paper{', on stand-in data' if e.is_stand_in else ''}. "
+        f"`isch bench run {e.name}`. {done} of {planned} planned runs are stored"
+        f"{'' if done == planned else '; the rest was not run or the method refused the length'}.",
+        f"![{e.title}]({image})",
+        verdict(summary),
+        f"{figures.measure_name(summary.headline).capitalize()}, mean over queries{_seeds(summary)}:",
+        quality_table(summary),
+    ]
+    for measure in e.measures[1:]:
+        parts += [f"{figures.measure_name(measure)}:", quality_table(summary, measure)]
+    return "\n\n".join([*parts, cost_table(summary)])
+
+
+def _seeds(summary: Summary) -> str:
+    counted = "differences of the seeds" if summary.seeds >= 3 else "queries"
+    mark = f"≈ marks what a paired t-test over {counted} does not tell from ISCH (p ≥ {SIGNIFICANT})"
+    return f" and {summary.seeds} seeds ± standard deviation over seeds; {mark}" if summary.seeds > 1 else f"; {mark}"
+
+
+INTRODUCTION = """# Results
+
+Written by `isch bench report` from the stored results in `results/`; figures show nothing that is not stored there.
+
+Every measure is the expected value over a random order within ties, the same for all methods; queries are never in
+the database, and methods learn from the database alone, without labels. The seed draws the queries and whatever the
+method draws. Seconds and queries per second were taken while the experiments ran, with other work on the machine, and
+show orders of magnitude only; docs/benchmarks.md has speed measured on a quiet machine."""
+
+
+def write(store: Store, path: Path, names: Iterable[str] | None = None) -> list[str]:
+    """The report over all experiments that have results, with figures beside it; gives their names."""
+    if not path.parent.is_dir():
+        raise FileError(f"cannot write {path}: the folder {path.parent} does not exist")
+    sections, written, missing = [], [], []
+    for name in names or experiment.names():
+        spec = experiment.read(name)
+        try:
+            summary = summarise(spec, store)
+        except FileError as error:
+            if "no stored results" not in str(error):
+                raise
+            missing.append(f"* {spec.title} ({spec.paper} of the paper): `isch bench run {name}`")
+            continue
+        figures.draw(summary, path.parent / "figures")
+        sections.append(section(summary, f"figures/{name}.png"))
+        written.append(name)
+    machine = f"{costs.processor()}, {datetime.now(UTC):%Y-%m-%d}."
+    rest = ["## Not run yet", "\n".join(missing)] if missing else []
+    with replacing(path) as temporary:
+        temporary.write_text("\n\n".join([INTRODUCTION, machine, *sections, *rest]) + "\n")
+    return written
