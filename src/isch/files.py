@@ -13,10 +13,7 @@ from isch.errors import FileError
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary path beside ``path``; it takes the name ``path`` if the block succeeds and vanishes if not."""
     target = Path(path)
-    if not target.parent.is_dir():
-        raise FileError(f"cannot write {target}: the folder {target.parent} does not exist")
-    if target.is_dir():
-        raise FileError(f"cannot write {target}: it is a folder")
+    check_writable(target)
     temporary = target.with_name(f".{target.stem}.{token_hex(4)}{target.suffix}")
     try:
         temporary.touch(exist_ok=False)
@@ -28,6 +25,16 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise error if isinstance(error, FileError) else FileError(f"cannot write {target}: {error}") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def check_writable(target: Path) -> None:
+    """Refuse a target that cannot be written, before the work whose result it is to hold."""
+    if not target.parent.is_dir():
+        raise FileError(f"cannot write {target}: the folder {target.parent} does not exist")
+    if target.is_dir():
+        raise FileError(f"cannot write {target}: it is a folder")
+    if not os.access(target.parent, os.W_OK):
+        raise FileError(f"cannot write {target}: the folder {target.parent} is not writable")
 
 
 def sync(path: Path) -> None:

@@ -12,7 +12,7 @@ from isch.hashing import hasher
 from isch.search.exact import distances, nearest
 
 METHODS = ("isch", "itq", "lsh")
-BITS = (8, 16, 32)
+BITS = (16, 32, 48)
 N_QUERIES = 300
 K = 50
 SHADES = " .:-=+*#%@"

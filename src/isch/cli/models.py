@@ -27,12 +27,13 @@ def fit(
 ) -> None:
     """Learn a hashing model from a feature matrix."""
     from isch.cli.progress import shown
-    from isch.files import replacing
+    from isch.files import check_writable
     from isch.hashing import files, hasher
 
+    check_writable(output)
     model = hasher(method, n_bits=bits, random_state=seed, **dict(map(_setting, option or [])))
-    with replacing(output) as temporary, shown():
-        model.fit(features).save(temporary)
+    with shown():
+        model.fit(features).save(output)
     _print_summary(model, files.read_header(output))
     typer.echo(f"model written to {output}; next: isch encode {output} {features} -o codes.npy")
 

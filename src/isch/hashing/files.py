@@ -25,7 +25,7 @@ Arrays = dict[str, NDArray[Any]]
 
 def write(path: str | os.PathLike[str], method: str, parameters: dict[str, Any], learned: dict[str, Any]) -> None:
     """Write a model whole or not at all."""
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     arrays: Arrays = {}
     values: dict[str, Any] = {}
@@ -45,7 +45,7 @@ def write(path: str | os.PathLike[str], method: str, parameters: dict[str, Any],
         "checksum": _checksum(arrays),
     }
     with replacing(path) as temporary:
-        save_file(arrays, temporary, {"isch": json.dumps(header, sort_keys=True, default=_plain)})
+        temporary.write_bytes(save(arrays, {"isch": json.dumps(header, sort_keys=True, default=_plain)}))
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -1,0 +1,166 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import isch
+from isch.cli import main
+
+DIGITS = load_digits().data.astype(np.float32)
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    np.save("features.npy", DIGITS)
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: str) -> tuple[int, str, str]:
+    monkeypatch.setattr(sys, "argv", ["isch", *line.split()])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    captured = capsys.readouterr()
+    code = stop.value.code
+    return (code if isinstance(code, int) else 0), captured.out, captured.err
+
+
+def test_fit_encode_info(files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, _ = run(capsys, monkeypatch, "fit features.npy --bits 20 -o model.safetensors --set tau=0.01 --seed 3")
+    assert code == 0
+    assert "1797 rows × 64 features" in out
+    assert "λ* = 2.5 (τ = 0.01)" in out
+    code, out, _ = run(capsys, monkeypatch, "encode model.safetensors features.npy -o codes.npy")
+    assert (code, out) == (0, "1797 codes of 20 bits (3 bytes) written to codes.npy\n")
+    expected = isch.ISCH(20, tau=0.01, random_state=3).fit(DIGITS).transform(DIGITS)
+    np.testing.assert_array_equal(np.load("codes.npy"), expected)
+    code, out, _ = run(capsys, monkeypatch, "info model.safetensors")
+    for word in ("isch", "flat, 128 atoms", "exact, ", "quantisation error", "checksum", "correlation"):
+        assert word in out
+    code, out, _ = run(capsys, monkeypatch, "info model.safetensors --json")
+    assert json.loads(out)["learned"]["n_samples_"] == 1797
+
+
+def test_other_methods(files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, _ = run(capsys, monkeypatch, "fit features.npy --bits 8 --method itq -o m")
+    assert code == 0
+    assert "itq" in out
+    assert isinstance(isch.load("m"), isch.ITQ)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("fit none.npy -o m", "none.npy: no such file"),
+        ("fit empty.npy -o m", "empty.npy: the file is empty"),
+        ("fit nan.npy -o m --bits 4", "1 value is NaN or infinity, the first in row 7"),
+        ("fit one.npy -o m --bits 4", "n_samples = 1"),
+        ("fit constant.npy -o m --bits 4", "all rows are equal"),
+        ("fit few.npy -o m --bits 16", "needs more rows than bits"),
+        ("fit features.npy -o m --bits 64", "at most the rank of the dictionary, 61; got 64"),
+        ("fit features.npy -o m --bits 0", "'n_bits' parameter of ISCH must be an int"),
+        ("fit features.npy -o m --method magic", "unknown method 'magic'; known: bpbc"),
+        ("fit features.npy -o m --set magic=1", "unknown parameter of isch: 'magic'; known: block_size"),
+        ("fit features.npy -o m --set tau", "--set expects NAME=VALUE; got 'tau'"),
+        ("fit features.npy -o nowhere/m", "the folder nowhere does not exist"),
+        ("fit features.npy -o m --magic", "No such option: --magic"),
+        ("encode none features.npy -o c", "none: no such model file"),
+        ("encode features.npy features.npy -o c", "features.npy: not an ISCH model file"),
+        ("encode model narrow.npy -o c", "X has 3 features, but LSH is expecting 64 features"),
+        ("encode model nan64.npy -o c", "NaN or infinity"),
+        ("info features.npy", "not an ISCH model file"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_leaves_nothing(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, line: str, message: str
+) -> None:
+    bad = np.random.default_rng(0).standard_normal((20, 6))
+    np.save("constant.npy", np.ones((20, 6)))
+    np.save("few.npy", bad[:10])
+    np.save("one.npy", bad[:1])
+    np.save("narrow.npy", bad[:, :3])
+    bad[7, 2] = np.nan
+    np.save("nan.npy", bad)
+    np.save("nan64.npy", np.full((3, 64), np.nan))
+    Path("empty.npy").touch()
+    isch.LSH(8).fit(DIGITS).save("model")
+    before = set(os.listdir())
+    code, _, err = run(capsys, monkeypatch, line)
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in err
+    assert set(os.listdir()) == before
+
+
+def test_an_old_target_survives_a_failure(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("m").write_text("precious")
+    assert run(capsys, monkeypatch, "fit features.npy -o m --bits 64")[0] == 2
+    assert Path("m").read_text() == "precious"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_an_unwritable_folder(files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("locked").mkdir(mode=0o500)
+    code, _, err = run(capsys, monkeypatch, "fit features.npy --bits 8 -o locked/m")
+    assert (code, "Permission denied" in err) == (2, True)
+
+
+def test_a_full_disk(files: Path) -> None:
+    """The limit on file size stands in for a full disk."""
+    code = (
+        "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
+        "from isch.cli import main; main()"
+    )
+    command = [sys.executable, "-c", code, *"fit features.npy --bits 32 --method lsh -o m".split()]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "cannot write m: " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert os.listdir() == ["features.npy"]
+
+
+def test_ctrl_c_leaves_no_half_written_output(files: Path) -> None:
+    isch.LSH(64).fit(DIGITS).save("m")
+    np.save("features.npy", np.tile(DIGITS, (1500, 1)))
+    command = [sys.executable, "-m", "isch", "encode", "m", "features.npy", "-o", "c.npy"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while not any(name.startswith(".c") for name in os.listdir()):
+        assert process.poll() is None, "over before it could be interrupted"
+        time.sleep(0.005)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    assert sorted(os.listdir()) == ["features.npy", "m"]
+
+
+def test_help_is_quick_to_import() -> None:
+    code = (
+        "import sys; from isch.cli import main; sys.argv = ['isch', '--help']\n"
+        "try: main()\n"
+        "except SystemExit: print(sorted({'numpy', 'scipy', 'sklearn', 'numba'} & set(sys.modules)))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.endswith("[]\n")
+
+
+def test_demo(files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, _ = run(capsys, monkeypatch, "demo")
+    assert code == 0
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.startswith("    ") and line.split()}
+    assert float(rows["isch"][2]) > float(rows["itq"][2]) > float(rows["lsh"][2])
+    assert "query" in out
+    assert isch.load("isch-demo/model.safetensors").n_bits == np.load("isch-demo/codes.npy").shape[1] * 8
+    for command in [line.strip() for line in out.splitlines() if line.startswith("  isch ")]:
+        assert run(capsys, monkeypatch, command.removeprefix("isch "))[0] == 0, command
