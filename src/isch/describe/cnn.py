@@ -1,0 +1,216 @@
+"""Features of a convolutional network, by any ONNX model through onnxruntime; EfficientNet-Lite0 unless one is given.
+
+How a model wants its pictures is read from its metadata entry ``preprocessing``, JSON with any of
+{"side", "crop", "mean", "std", "channels"}, or given as parameters. A picture's middle square (``crop`` of its shorter
+side) is resized to ``side``, and (x − mean) / std taken of its values from 0 to 255.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from isch.describe import efficientnet
+from isch.describe.base import POSITIVE, Describer, unit_rows
+from isch.describe.images import Image, centre_square
+from isch.errors import FileError, FormatError, ParameterError, require, unknown
+from isch.features import Block
+
+PREPROCESSING = "preprocessing"  # the metadata entry
+
+
+class CNN(Describer):
+    """The output of a layer of a convolutional network; 1,280 values with the defaults.
+
+    ``model`` is the path of an ONNX model; ``layer`` the name of an output, of a tensor inside, or of a node. A layer
+    of feature maps is averaged over its positions. ``side``, ``crop``, ``mean``, ``std`` and ``channels`` say how
+    pictures are prepared where the model does not. ``normalise`` divides vectors by their length.
+    """
+
+    name = "cnn"
+    batch_size = 32
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "model": [str, os.PathLike, None],
+        "layer": [str, None],
+        "side": [POSITIVE, None],
+        "crop": [Interval(Real, 0, 1, closed="right"), None],
+        "mean": ["array-like", Real, None],
+        "std": ["array-like", Real, None],
+        "channels": [StrOptions({"RGB", "BGR"}), None],
+        "normalise": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | None = None,
+        layer: str | None = None,
+        side: int | None = None,
+        crop: float | None = None,
+        mean: Sequence[float] | float | None = None,
+        std: Sequence[float] | float | None = None,
+        channels: str | None = None,
+        normalise: bool = True,
+    ) -> None:
+        self.model = model
+        self.layer = layer
+        self.side = side
+        self.crop = crop
+        self.mean = mean
+        self.std = std
+        self.channels = channels
+        self.normalise = normalise
+
+    @property
+    def n_features_out(self) -> int:
+        network = self._network()
+        if network.n_features is not None:
+            return network.n_features
+        return int(self.describe([np.zeros((8, 8, 3), np.uint8)]).shape[1])
+
+    @property
+    def _side(self) -> int:
+        return self._preprocessing().side
+
+    def _prepare(self, image: Image) -> Image:
+        want = self._preprocessing()
+        square = centre_square(image, want.side, want.crop)
+        return square[..., ::-1] if want.channels == "BGR" else square
+
+    def _describe(self, batch: Sequence[Image]) -> Block:
+        want, network = self._preprocessing(), self._network()
+        scaled = np.asarray((np.stack(batch) - want.mean) / want.std, np.float32)
+        vectors = network.run(scaled)
+        return unit_rows(vectors) if self.normalise else vectors
+
+    def _network(self) -> "Network":
+        if self.model is None:
+            return network(_default(), self.layer or "features", 0)
+        if not os.path.isfile(self.model):
+            raise FileError(f"{self.model}: no such model file")
+        return network(os.fspath(self.model), self.layer, os.stat(self.model).st_mtime_ns)
+
+    def _preprocessing(self) -> "Preprocessing":
+        given = {key: getattr(self, key) for key in ("side", "crop", "mean", "std", "channels")}
+        return self._network().preprocessing({k: v for k, v in given.items() if v is not None})
+
+
+@lru_cache(maxsize=1)
+def _default() -> str | bytes:
+    return efficientnet.model()
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """How pictures are prepared."""
+
+    side: int
+    crop: float
+    mean: NDArray[np.float32]
+    std: NDArray[np.float32]
+    channels: str
+
+
+class Network:
+    """A model, one layer of which is wanted. Runs in the calling thread, so several threads may each run a batch."""
+
+    def __init__(self, content: str | bytes, layer: str | None) -> None:
+        self._where = "the model" if isinstance(content, bytes) else content
+        session = _session(content, self._where)
+        self._output = layer or _only_output(session, self._where)
+        if self._output not in [output.name for output in session.get_outputs()]:
+            content, self._output = _with_output(content, self._output, self._where)
+            session = _session(content, self._where)
+        self._session = session
+        self._input = session.get_inputs()[0]
+        shape = list(self._input.shape)
+        if len(session.get_inputs()) != 1 or len(shape) != 4 or 3 not in (shape[1], shape[3]):
+            raise FormatError(f"{self._where}: expected one input of RGB pictures; got shape {shape}")
+        self._first_channels = shape[1] == 3
+        self._batch = shape[0] if isinstance(shape[0], int) else None
+        self._metadata = _metadata(session, self._where)
+        self.side = shape[2] if isinstance(shape[2], int) else None
+        out = next(o.shape for o in session.get_outputs() if o.name == self._output)
+        self.n_features = out[1] if out and len(out) in (2, 4) and isinstance(out[1], int) else None
+
+    def preprocessing(self, given: dict[str, Any]) -> Preprocessing:
+        """What the metadata says, replaced by what is given."""
+        want = {"side": self.side, "crop": 1.0, "channels": "RGB"} | self._metadata | given
+        missing = [key for key in ("side", "mean", "std") if want.get(key) is None]
+        if missing:
+            raise ParameterError(
+                f"{self._where}: the model does not say how to prepare pictures; give {', '.join(missing)} "
+                f"(mean and std of values from 0 to 255)"
+            )
+        mean, std = (np.broadcast_to(np.asarray(want[key], np.float32), 3) for key in ("mean", "std"))
+        return Preprocessing(int(want["side"]), float(want["crop"]), mean, std, str(want["channels"]))
+
+    def run(self, pictures: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The layer of prepared pictures (n, side, side, 3), one row each."""
+        x = np.moveaxis(pictures, 3, 1) if self._first_channels else pictures
+        dtype = np.float16 if "float16" in self._input.type else np.float32
+        x = np.ascontiguousarray(x, dtype)
+        step = self._batch or len(x)
+        rows = [self._run(x[start : start + step], step) for start in range(0, len(x), step)]
+        return np.concatenate(rows)
+
+    def _run(self, x: NDArray[Any], step: int) -> NDArray[np.float32]:
+        padded = x if len(x) == step else np.concatenate([x, np.zeros((step - len(x), *x.shape[1:]), x.dtype)])
+        (out,) = self._session.run([self._output], {self._input.name: padded})
+        if out.ndim == 4:
+            out = out.mean(axis=(2, 3) if self._first_channels else (1, 2))
+        if out.ndim != 2:
+            raise ParameterError(f"{self._where}: layer {self._output!r} has shape {out.shape}; expected 2 or 4 axes")
+        return np.asarray(out[: len(x)], np.float32)
+
+
+@lru_cache(maxsize=4)
+def network(content: str | bytes, layer: str | None, _changed: int) -> Network:
+    """The network of a model file; read again when the file changes."""
+    return Network(content, layer)
+
+
+def _session(content: str | bytes, where: str) -> Any:
+    runtime = require("onnxruntime", "images")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    try:
+        return runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's exceptions have no common base
+        raise FormatError(f"{where}: onnxruntime cannot run it ({error})") from error
+
+
+def _only_output(session: Any, where: str) -> str:
+    names = [output.name for output in session.get_outputs()]
+    if len(names) != 1:
+        raise ParameterError(f"{where}: the model has outputs {', '.join(names)}; choose one as layer")
+    return str(names[0])
+
+
+def _with_output(content: str | bytes, layer: str, where: str) -> tuple[bytes, str]:
+    """The model cut so that it gives a tensor from inside, by the tensor's or the node's name."""
+    onnx = require("onnx", "images")
+    proto = onnx.load_model_from_string(content) if isinstance(content, bytes) else onnx.load(content)
+    tensors = {name: name for node in proto.graph.node for name in node.output}
+    nodes = {node.name: node.output[0] for node in proto.graph.node if node.name}
+    found = tensors.get(layer) or nodes.get(layer)
+    if found is None:
+        raise unknown(f"layer of {where}:", layer, tensors)
+    del proto.graph.output[:]
+    proto.graph.output.append(onnx.ValueInfoProto(name=found))
+    return proto.SerializeToString(), found
+
+
+def _metadata(session: Any, where: str) -> dict[str, Any]:
+    text = session.get_modelmeta().custom_metadata_map.get(PREPROCESSING, "{}")
+    try:
+        return dict(json.loads(text))
+    except (ValueError, TypeError) as error:
+        raise FormatError(f"{where}: its metadata entry {PREPROCESSING!r} is not a JSON object ({error})") from error
