@@ -60,7 +60,9 @@ def test_a_writer_killed_at_any_moment_loses_nothing_acknowledged_and_shows_noth
             log.write_text("")
             server.stdin.write(f"{folder} {log} {seed}\n")
             writer = int(server.stdout.readline())
-            time.sleep(rng.uniform(0, 0.08))
+            while log.read_text().count("done") < seed % 4:
+                time.sleep(0.001)
+            time.sleep(rng.uniform(0, 0.03))
             os.kill(writer, signal.SIGKILL)
             assert server.stdout.readline() == "gone\n"
             lines = log.read_text().splitlines()

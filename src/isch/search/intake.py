@@ -1,6 +1,8 @@
 """What goes into an index: features, which its hasher turns into codes, or codes; as rows to store and as queries."""
 
+import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -73,8 +75,13 @@ def check_codes(codes: Any, n_bits: int, where: str) -> Codes:
 
 
 def _open(source: Any) -> Features:
-    if not isinstance(source, Features) and isinstance(source, np.ndarray | list | tuple) and np.ndim(source) == 1:
-        source = np.asarray(source)[None]
+    """Any source; a single vector, also in a .npy file, is a matrix of one row."""
+    if isinstance(source, np.ndarray | list | tuple) and len(source) and np.ndim(source[0]) == 0:
+        return feature_sources.open(np.asarray(source)[None])
+    if isinstance(source, str | os.PathLike) and os.fspath(source).endswith(".npy") and os.path.isfile(source):
+        with suppress(ValueError, EOFError):
+            vector = np.load(source, mmap_mode="r", allow_pickle=False)
+            return feature_sources.open(vector[None] if vector.ndim == 1 else source)
     return feature_sources.open(source)
 
 
