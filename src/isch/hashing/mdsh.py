@@ -22,8 +22,9 @@ from isch.features import Block, Features
 from isch.hashing import pca
 from isch.hashing.base import POSITIVE, LinearHasher
 
-MOST_BINS = 50
+LEAST_BINS, MOST_BINS = 10, 50
 ROWS_PER_BIN = 10
+LEAST_ROWS = 10
 LIMITS = (2.5, 97.5)  # percentiles to which coordinates are clipped
 SMOOTHING = 0.1  # added to the share of rows in each bin
 LEAST_WEIGHT = 0.1  # of an eigenfunction that gets a bit of its own
@@ -36,7 +37,7 @@ class MDSH(LinearHasher):
 
     Parameters: ``n_bits``, any number; ``sigma``, the σ of the affinity, by default a quarter of the mean distance of
     two rows; ``max_coordinates``, the number of principal coordinates considered; ``max_samples`` rows to learn from,
-    at least 20; ``random_state``.
+    at least 10 and better 500; ``random_state``.
     """
 
     name = "mdsh"
@@ -78,8 +79,8 @@ class MDSH(LinearHasher):
     def _fit(self, features: Features) -> None:
         rng = self._rng()
         rows = compute.sample(features, self.max_samples, rng)
-        if len(rows) < 2 * ROWS_PER_BIN:
-            raise InputError(f"{self._label} needs at least {2 * ROWS_PER_BIN} rows to learn from; got {len(rows)}")
+        if len(rows) < LEAST_ROWS:
+            raise InputError(f"{self._label} needs at least {LEAST_ROWS} rows to learn from; got {len(rows)}")
         basis = pca.principal(features, min(self.max_coordinates, features.shape[1]), rng)
         Z = pca.project_rows(features, rows, basis).astype(np.float64)
         self.sigma_ = _mean_distance(features, rows, basis.mean, rng) / 4 if self.sigma is None else float(self.sigma)
@@ -87,7 +88,7 @@ class MDSH(LinearHasher):
         varying = np.flatnonzero(high - low > 1e-6 * max(float((high - low).max()), np.finfo(float).tiny))
         if not len(varying):
             raise InputError(f"{features.where}: {self._label} needs rows that differ; all (but a few) are the same")
-        bins = min(MOST_BINS, len(Z) // ROWS_PER_BIN)
+        bins = min(max(len(Z) // ROWS_PER_BIN, LEAST_BINS), MOST_BINS)
         functions = self._eigenfunctions(Z, low, high, varying, bins)
         self.mean_ = basis.mean
         self._choose_bits(functions, basis, low, high, bins)
