@@ -42,11 +42,12 @@ def main() -> None:
 
 def _register() -> None:
     """Attach each command group."""
-    from isch.cli import bench, index, models
+    from isch.cli import bench, describe, index, models
 
     models.attach(app)
     bench.attach(app)
     index.attach(app)
+    describe.attach(app)
 
 
 def _fail(message: str, code: int) -> None:

@@ -28,11 +28,19 @@ class Bars:
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn(unit),
+            TextColumn("{task.fields[rate]}"),
             TimeRemainingColumn(),
         )
         with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-            handle = bars.add_task(label, total=total)
-            yield lambda n: bars.advance(handle, n)
+            handle = bars.add_task(label, total=total or None, rate="")
+            start, done = time.monotonic(), 0
+
+            def advance(n: int) -> None:
+                nonlocal done
+                done += n
+                bars.update(handle, advance=n, rate=_rate(done, start, unit))
+
+            yield advance
 
 
 class Lines:
@@ -48,8 +56,13 @@ class Lines:
             done += n
             now = time.monotonic()
             if now >= due:
-                left = (now - start) / done * (total - done)
-                sys.stderr.write(f"{label}: {done} of {total} {unit}, {left:.0f} s left\n")
+                left = f", {(now - start) / done * (total - done):.0f} s left" if total else ""
+                of = f" of {total}" if total else ""
+                sys.stderr.write(f"{label}: {done}{of} {unit}, {_rate(done, start, unit)}{left}\n")
                 due = now + LINE_SECONDS
 
         yield advance
+
+
+def _rate(done: int, start: float, unit: str) -> str:
+    return f"{done / max(time.monotonic() - start, 1e-3):.3g} {unit or 'steps'}/s"

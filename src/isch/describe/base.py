@@ -164,7 +164,8 @@ class Describer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """(parameters, learned attributes)."""
         learned = {k: v for k, v in vars(self).items() if k.endswith("_") and not k.startswith("_")}
-        return self.get_params(deep=False), learned
+        parameters = self.get_params(deep=False)
+        return {k: os.fspath(v) if isinstance(v, os.PathLike) else v for k, v in parameters.items()}, learned
 
     @classmethod
     def _restore(cls, parameters: dict[str, Any], learned: dict[str, Any]) -> Self:

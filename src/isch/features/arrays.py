@@ -43,9 +43,12 @@ class DaskFeatures(SlabFeatures):
 
 
 def open_npy(path: Path, _: str | None) -> Features:
-    """A .npy file, memory-mapped."""
+    """A .npy file, memory-mapped; ``x.names.npy`` beside ``x.npy`` names its rows."""
     try:
-        return ArrayFeatures(np.load(path, mmap_mode="r", allow_pickle=False), str(path))
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+        beside = path.with_suffix(".names.npy")
+        names = np.load(beside, allow_pickle=False) if beside.is_file() else None
+        return ArrayFeatures(array, str(path), names if names is not None and len(names) == len(array) else None)
     except (ValueError, EOFError) as error:
         raise FormatError(f"{path}: not a readable .npy file ({error})") from error
 
@@ -55,7 +58,8 @@ def open_npz(path: Path, member: str | None) -> Features:
     try:
         with np.load(path, allow_pickle=False) as archive:
             if "indptr" in archive.files:
-                return ArrayFeatures(csr_array(load_npz(path)), str(path))
+                names = archive["names"] if "names" in archive.files else None
+                return ArrayFeatures(csr_array(load_npz(path)), str(path), names)
             name = choose(member, [n for n in archive.files if archive[n].ndim == 2], path)
             return ArrayFeatures(archive[name], f"{path}::{name}")
     except (ValueError, EOFError, KeyError) as error:

@@ -1,0 +1,112 @@
+"""isch describe: from a folder of pictures to a feature file."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from isch.cli.models import _setting
+
+if TYPE_CHECKING:
+    from isch.describe.base import Describer
+    from isch.features.write import Writer
+
+LISTED = 20  # failures named on the screen; all are in the file that --failures asks for
+
+
+def attach(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(describe)
+
+
+def describe(
+    pictures: Annotated[Path, typer.Argument(help="A folder of pictures, searched with all its subfolders.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Feature file: .h5, .npy, or .npz for sparse.")],
+    descriptor: Annotated[
+        str,
+        typer.Option(
+            help="gist, cnn, lbp, le, bow, vlad, fisher, llc, several joined by +, or a feature file to be like."
+        ),
+    ] = "cnn",
+    model: Annotated[Path | None, typer.Option(help="ONNX model of the cnn descriptor.")] = None,
+    layer: Annotated[str | None, typer.Option(help="Layer of that model: an output, tensor or node.")] = None,
+    words: Annotated[int | None, typer.Option(help="Codebook size of bow, vlad, fisher, llc.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("--set", help="A parameter of the descriptor, as NAME=VALUE.")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Stop at the first picture that cannot be used.")] = False,
+    failures: Annotated[Path | None, typer.Option(help="Write all unusable files and their reasons here.")] = None,
+) -> None:
+    """Describe all pictures of a folder; paths and labels (folder names) are stored beside the vectors.
+
+    Interrupted work goes on where it stopped when the same command is given again.
+    """
+    from isch.cli.progress import shown
+    from isch.describe.files import ATTACHMENT
+    from isch.describe.images import Failure, find
+    from isch.errors import FileError, InputError
+    from isch.features.write import Writer
+
+    parameters = dict(map(_setting, option or []))
+    given = {"model": model and os.path.abspath(model), "layer": layer, "n_words": words}
+    parameters |= {name: value for name, value in given.items() if value is not None}
+    listing = find(pictures)
+    if strict and listing.failures:
+        raise FileError(f"{listing.failures[0].name}: {listing.failures[0].reason}")
+    if not listing.paths:
+        raise InputError(f"{pictures}: there are no pictures in this folder")
+    recipe = {"descriptor": descriptor, "parameters": parameters, "folder": os.path.abspath(pictures)}
+    with shown(), Writer(output, recipe) as writer:
+        resumed = len(writer.names)
+        describer = _describer(descriptor, parameters, listing.paths, writer)
+        _run(describer, listing.paths, pictures, writer, strict)
+        saved = (writer.folder / "describer.safetensors").read_bytes()
+        writer.finish({ATTACHMENT: saved})
+    unusable = [*listing.failures, *(Failure(name, reason) for name, reason in writer.failures)]
+    _report(writer, describer.n_features_out, resumed, unusable, failures)
+
+
+def _describer(name: str, parameters: dict[str, Any], paths: list[str], writer: "Writer") -> "Describer":
+    """The describer: of the interrupted work, of a feature file, or new and fitted on these pictures."""
+    from isch.describe import describer, load
+
+    kept = writer.folder / "describer.safetensors"
+    if kept.exists():
+        return load(kept)
+    made = load(name) if os.path.isfile(name) else describer(name, **parameters).fit(paths)
+    made.save(kept)
+    return made
+
+
+def _run(describer: "Describer", paths: list[str], top: Path, writer: "Writer", strict: bool) -> None:
+    """Describe the pictures that are not yet done."""
+    from isch.describe.images import printable
+
+    done = writer.done
+    todo = [path for path in paths if printable(path) not in done]
+    if not todo:
+        return
+    for batch in describer.batches(todo, strict=strict):
+        described = [todo[position] for position in batch.positions]
+        writer.add(
+            batch.vectors,
+            [printable(path) for path in described],
+            [printable(os.path.relpath(os.path.dirname(path), top)) for path in described],
+            [(failure.name, failure.reason) for failure in batch.failures],
+        )
+
+
+def _report(writer: "Writer", width: int, resumed: int, unusable: list[Any], file: Path | None) -> None:
+    """What was written; what was left out and why, at most some on the screen."""
+    lines = [f"{failure.name}: {failure.reason}" for failure in unusable]
+    if lines:
+        sys.stderr.write(f"isch: {len(lines)} could not be used:\n")
+        sys.stderr.writelines(f"  {line}\n" for line in lines[:LISTED])
+        if len(lines) > LISTED:
+            sys.stderr.write(f"  and {len(lines) - LISTED} more{'' if file else '; --failures FILE lists all'}\n")
+    if file is not None:
+        file.write_text("".join(f"{line}\n" for line in lines))
+    went_on = f" ({resumed} of them before the interruption)" if resumed else ""
+    typer.echo(f"{len(writer.names)} pictures{went_on} described by {width} values each, written to {writer.path}")
