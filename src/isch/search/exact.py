@@ -3,6 +3,8 @@
 Everything is sorted by (distance, row): ties are never left to chance.
 """
 
+import operator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -12,8 +14,16 @@ from isch import codes as packed
 from isch.codes import Codes
 from isch.distances import HAMMING, Distance, Hamming, ProductAffinity, SphericalHamming, WeightedHamming
 from isch.errors import InputError, ParameterError
+from isch.search import hamming, ranking, scores, selection
+from isch.search.hamming import Source
+from isch.search.kernels import LANES
+from isch.search.scores import Floats, Measure
 
-LANES = 8
+Distances = NDArray[np.int32] | NDArray[np.float32]
+Ranked = tuple[Distances, NDArray[np.int64]]
+
+QUERIES_AT_ONCE = 128
+GATHER_BELOW = 1 / 8
 
 
 class Hits(NamedTuple):
@@ -29,7 +39,7 @@ class CodeTable:
 
     def __init__(self, codes: ArrayLike) -> None:
         rows = packed.check(codes)
-        self.tiles, self._n_rows, self.n_bytes = tiles(rows), len(rows), rows.shape[1]
+        self._source = Source.of(hamming.lay_out(rows), *rows.shape)
 
     @classmethod
     def from_tiles(cls, tiles: NDArray[np.uint64], n_rows: int, n_bytes: int) -> "CodeTable":
@@ -41,135 +51,223 @@ class CodeTable:
                 f"got {tiles.dtype} {tiles.shape}"
             )
         table = cls.__new__(cls)
-        table.tiles, table._n_rows, table.n_bytes = tiles, n_rows, n_bytes
+        table._source = Source.of(tiles, n_rows, n_bytes)
         return table
 
+    @property
+    def tiles(self) -> NDArray[np.uint64]:
+        """The tiles themselves, read-only."""
+        return self._source.data
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes in one code."""
+        return self._source.n_bytes
+
     def __len__(self) -> int:
-        return self._n_rows
+        return self._source.n_rows
 
     def codes(self) -> Codes:
         """The codes, one row each."""
-        words = np.ascontiguousarray(self.tiles.transpose(0, 2, 1)).astype("<u8", copy=False)
-        return np.ascontiguousarray(words.view(np.uint8).reshape(-1, words.shape[2] * 8)[: self._n_rows, : self.n_bytes])
+        return self._source.rows()
 
 
 def tiles(codes: ArrayLike) -> NDArray[np.uint64]:
     """Codes laid out as uint64 (tile, word, lane)."""
-    rows = packed.check(codes)
-    n_tiles, words = -(-len(rows) // LANES), -(-rows.shape[1] // 8)
-    padded = np.zeros((n_tiles * LANES, words * 8), np.uint8)
-    padded[: len(rows), : rows.shape[1]] = rows
-    lanes = padded.view("<u8").astype(np.uint64, copy=False).reshape(n_tiles, LANES, words)
-    return np.ascontiguousarray(lanes.transpose(0, 2, 1))
+    return hamming.lay_out(packed.check(codes))
 
 
 def nearest(
     queries: ArrayLike,
-    codes: "ArrayLike | CodeTable",
+    codes: ArrayLike | CodeTable,
     k: int,
     distance: Distance = HAMMING,
     mask: NDArray[np.bool_] | None = None,
-) -> tuple[NDArray[np.int32] | NDArray[np.float32], NDArray[np.int64]]:
+) -> Ranked:
     """The k nearest rows of each query: (distances, rows), each (queries, min(k, rows allowed by the mask)).
 
     ``mask`` says which rows may be returned.
     """
-    _check_k(k)
-    dense = distances(queries, codes, distance)
-    allowed = _allowed(mask, dense.shape[1])
-    order = np.argsort(dense[:, allowed], axis=1, kind="stable")[:, :k]
-    rows = allowed[order]
-    return np.take_along_axis(dense, rows, axis=1), rows
+    source = _source(codes)
+    wanted = packed.check(queries, source.n_bytes, "queries")
+    search = _Restricted.to(source, mask, k)
+    if search.k == 0 or len(wanted) == 0:
+        return _empty(len(wanted), search.k, distance), np.empty((len(wanted), search.k), np.int64)
+    if isinstance(distance, Hamming):
+        found, rows = hamming.nearest(search.source, wanted, search.k, _lanes(search.mask))
+        return found, search.original(rows)
+    return search.least(_measures(wanted, distance, source.words), len(wanted))
 
 
 def within(
-    queries: ArrayLike, codes: "ArrayLike | CodeTable", radius: int, mask: NDArray[np.bool_] | None = None
+    queries: ArrayLike, codes: ArrayLike | CodeTable, radius: int, mask: NDArray[np.bool_] | None = None
 ) -> Hits:
-    """Every row at most ``radius`` bits from each query."""
-    dense = distances(queries, codes)
-    allowed = _allowed(mask, dense.shape[1])
-    found = [allowed[row[allowed] <= radius] for row in dense]
-    ordered = [rows[np.argsort(row[rows], kind="stable")] for row, rows in zip(dense, found, strict=True)]
-    offsets = np.cumsum([0, *map(len, ordered)])
-    every = [np.empty(0, np.int64), *ordered]
-    bits = [np.empty(0, np.int32), *(row[rows] for row, rows in zip(dense, ordered, strict=True))]
-    return Hits(offsets.astype(np.int64), np.concatenate(every), np.concatenate(bits))
+    """Every row at most ``radius`` bits from each query, sorted by (distance, row)."""
+    source = _source(codes)
+    wanted = packed.check(queries, source.n_bytes, "queries")
+    radius = min(_whole("radius", radius, 0), 64 * source.words)
+    search = _Restricted.to(source, mask, 1)
+    if len(wanted) == 0 or search.k == 0:
+        return Hits(np.zeros(len(wanted) + 1, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))
+    found = hamming.within(search.source, wanted, radius, _lanes(search.mask))
+    hits = Hits(np.empty(len(wanted) + 1, np.int64), np.empty(len(found), np.int64), np.empty(len(found), np.int32))
+    selection.sort_hits(found, hits.offsets, radius, hits.rows, hits.distances)
+    return hits._replace(rows=search.original(hits.rows))
 
 
-def distances(
-    queries: ArrayLike, codes: "ArrayLike | CodeTable", distance: Distance = HAMMING
-) -> NDArray[np.int32] | NDArray[np.float32]:
+def distances(queries: ArrayLike, codes: ArrayLike | CodeTable, distance: Distance = HAMMING) -> Distances:
     """The distance of every query to every row: (queries, rows)."""
-    rows = codes.codes() if isinstance(codes, CodeTable) else packed.check(codes)
-    wanted = packed.check(queries, rows.shape[1], "queries")
-    match distance:
-        case Hamming():
-            out = np.zeros((len(wanted), len(rows)), np.int32)
-            for i, query in enumerate(wanted):
-                out[i] = np.bitwise_count(rows ^ query).sum(axis=1, dtype=np.int32)
-            return out
-        case SphericalHamming() | WeightedHamming() | ProductAffinity():
-            return np.stack([_float_distances(query, rows, distance) for query in wanted])
-
-
-def _float_distances(query: Codes, rows: Codes, distance: Distance) -> NDArray[np.float32]:
-    if isinstance(distance, SphericalHamming):
-        differ = np.bitwise_count(rows ^ query).sum(axis=1)
-        share = np.bitwise_count(rows & query).sum(axis=1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(differ == 0, 0, differ / share).astype(np.float32)
-    if isinstance(distance, WeightedHamming):
-        return (packed.unpack(rows ^ query, len(distance.weights)) @ distance.weights).astype(np.float32)
-    if isinstance(distance, ProductAffinity):
-        agree = packed.signs(~(rows ^ query), len(distance.weights)) * distance.weights
-        affinity = np.zeros(len(rows), np.float32)
-        for group in np.unique(distance.groups):
-            product = np.ones(len(rows), np.float32)
-            for coordinate in np.unique(distance.coordinates[distance.groups == group]):
-                bits = (distance.groups == group) & (distance.coordinates == coordinate)
-                product *= 1 + agree[:, bits].sum(axis=1)
-            affinity += product - 1
-        return -affinity
-    raise InputError(f"distance must be one of isch.distances; got {distance!r}")
+    source = _source(codes)
+    wanted = packed.check(queries, source.n_bytes, "queries")
+    if len(wanted) == 0 or source.n_rows == 0:
+        return _empty(len(wanted), source.n_rows, distance)
+    if isinstance(distance, Hamming):
+        return hamming.distances(source, wanted)
+    out = np.empty((len(wanted), source.n_rows), np.float32)
+    for some, measure in _measures(wanted, distance, source.words):
+        ranking.distances(source, measure, out[some])
+    return out
 
 
 def nearest_asymmetric(
-    projections: ArrayLike, codes: "ArrayLike | CodeTable", k: int, mask: NDArray[np.bool_] | None = None
+    projections: ArrayLike, codes: ArrayLike | CodeTable, k: int, mask: NDArray[np.bool_] | None = None
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """The k rows with the highest score Σ z_i b_i (b = ±1) for each query's real values z: (scores, rows).
 
     Sorted by (−score, row).
     """
-    _check_k(k)
-    table = codes if isinstance(codes, CodeTable) else CodeTable(codes)
-    allowed = _allowed(mask, len(table))
-    scores = asymmetric_scores(projections, table, allowed)
-    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-    return np.take_along_axis(scores, order, axis=1), allowed[order]
+    source = _source(codes)
+    values = _check_projections(projections, source.n_bytes)
+    search = _Restricted.to(source, mask, k)
+    if search.k == 0 or len(values) == 0:
+        return np.empty((len(values), search.k), np.float32), np.empty((len(values), search.k), np.int64)
+    parts = _at_once(len(values))
+    measures = ((some, scores.sums_over_bits(values[some], -values[some], source.words)) for some in parts)
+    negative, rows = search.least(measures, len(values))
+    return 0 - negative, rows
 
 
-def asymmetric_scores(projections: ArrayLike, table: CodeTable, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+def asymmetric_scores(projections: ArrayLike, table: CodeTable, rows: ArrayLike) -> NDArray[np.float32]:
     """Σ z_i b_i (b = ±1) of each query's real values z with its candidate rows (queries, candidates).
 
     ``rows`` is (queries, candidates), or (candidates,) for all queries alike.
     """
+    source = table._source
+    values, chosen = _check_projections(projections, source.n_bytes), np.asarray(rows)
+    if chosen.dtype.kind not in "iu" or chosen.ndim not in (1, 2) or (chosen.ndim == 2 and len(chosen) != len(values)):
+        raise InputError(
+            f"rows must be integers of shape ({len(values)}, candidates) or (candidates,); "
+            f"got {chosen.dtype} of shape {chosen.shape}"
+        )
+    if chosen.size and not (chosen.min() >= 0 and chosen.max() < len(table)):
+        raise InputError(f"rows must be within 0..{len(table) - 1}; got {chosen.min()}..{chosen.max()}")
+    each = np.ascontiguousarray(np.broadcast_to(chosen, (len(values), chosen.shape[-1])), np.int64)
+    out = np.empty(each.shape, np.float32)
+
+    def score(span: tuple[int, int]) -> None:
+        some = slice(*span)
+        lookups = scores.half_byte_tables(-values[some], values[some], source.words)
+        scores.sums_of_candidates(source.data, each[some], lookups, out[some])
+
+    hamming.on_all_cores(score, hamming.spans(len(values)))
+    return out
+
+
+class _Restricted(NamedTuple):
+    """A search among the rows a mask allows: of the whole source, or where they are few of a copy of them."""
+
+    source: Source
+    mask: NDArray[np.bool_]
+    taken: NDArray[np.int64] | None
+    k: int
+
+    @classmethod
+    def to(cls, source: Source, mask: NDArray[np.bool_] | None, k: int) -> "_Restricted":
+        k, every = _whole("k", k, 1), np.empty(0, np.bool_)
+        if mask is None:
+            return cls(source, every, None, min(k, source.n_rows))
+        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (source.n_rows,):
+            raise InputError(
+                f"mask must be a boolean array of shape ({source.n_rows},); "
+                f"got {getattr(mask, 'dtype', type(mask).__name__)} of shape {np.shape(mask)}"
+            )
+        n = int(np.count_nonzero(mask))
+        if n < GATHER_BELOW * source.n_rows:
+            taken = np.flatnonzero(mask)
+            return cls(source.take(taken) if n else source, every, taken, min(k, n))
+        return cls(source, mask, None, min(k, n))
+
+    def original(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Rows of the whole source."""
+        return rows if self.taken is None else self.taken[rows]
+
+    def least(self, measures: Iterator[tuple[slice, Measure]], n_queries: int) -> tuple[Floats, NDArray[np.int64]]:
+        """The k least by the measures of parts of the queries."""
+        found, rows = np.empty((n_queries, self.k), np.float32), np.empty((n_queries, self.k), np.int64)
+        for some, measure in measures:
+            n = len(found[some])
+            found[some], rows[some] = ranking.nearest(self.source, measure, n, self.k, self.mask)
+        return found, self.original(rows)
+
+
+def _measures(queries: Codes, distance: Distance, words: int) -> Iterator[tuple[slice, Measure]]:
+    """The measure of each part of the queries."""
+    for some in _at_once(len(queries)):
+        match distance:
+            case SphericalHamming():
+                yield some, scores.spherical(queries[some])
+            case WeightedHamming(weights):
+                _check_bits("weights", len(weights), queries.shape[1])
+                yield some, scores.weighted(queries[some], np.asarray(weights, np.float32), words)
+            case ProductAffinity(weights):
+                _check_bits("weights", len(weights), queries.shape[1])
+                yield some, scores.product_affinity(queries[some], distance)
+            case _:
+                raise InputError(f"distance must be one of isch.distances; got {distance!r}")
+
+
+def _empty(n_queries: int, n_rows: int, distance: Distance) -> Distances:
+    if isinstance(distance, Hamming):
+        return np.empty((n_queries, n_rows), np.int32)
+    return np.empty((n_queries, n_rows), np.float32)
+
+
+def _at_once(n: int) -> Iterator[slice]:
+    return (slice(start, start + QUERIES_AT_ONCE) for start in range(0, n, QUERIES_AT_ONCE))
+
+
+def _source(codes: ArrayLike | CodeTable) -> Source:
+    if isinstance(codes, CodeTable):
+        return codes._source
+    rows = packed.check(codes)
+    return Source.of(rows, *rows.shape)
+
+
+def _lanes(mask: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """A mask of rows as a byte of lanes a tile."""
+    return np.packbits(mask, bitorder="little")
+
+
+def _check_projections(projections: ArrayLike, n_bytes: int) -> NDArray[np.float32]:
     values = np.atleast_2d(np.asarray(projections, np.float32))
-    signs = packed.signs(table.codes(), values.shape[1])
-    return np.stack([signs[chosen] @ z for z, chosen in zip(values, _per_query(rows, len(values)), strict=True)])
+    if values.ndim != 2:
+        raise InputError(f"projections must be a matrix (queries, bits); got shape {values.shape}")
+    _check_bits("projections", values.shape[1], n_bytes)
+    if not np.isfinite(values).all():
+        raise InputError("projections must be finite; got NaN or infinity")
+    return values
 
 
-def _per_query(rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    return np.broadcast_to(rows, (n, rows.shape[-1]))
+def _check_bits(name: str, n_bits: int, n_bytes: int) -> None:
+    if packed.width(n_bits) != n_bytes:
+        raise InputError(f"{name} must have one value a bit of {n_bytes}-byte codes; got {n_bits} values")
 
 
-def _allowed(mask: NDArray[np.bool_] | None, n: int) -> NDArray[np.int64]:
-    if mask is None:
-        return np.arange(n)
-    if mask.dtype != np.bool_ or mask.shape != (n,):
-        raise InputError(f"mask must be boolean of shape ({n},); got {mask.dtype} of shape {mask.shape}")
-    return np.flatnonzero(mask)
-
-
-def _check_k(k: int) -> None:
-    if k < 1:
-        raise ParameterError(f"k must be at least 1; got {k}")
+def _whole(name: str, value: int, least: int) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ParameterError(f"{name} must be a whole number; got {value!r}") from None
+    if number < least:
+        raise ParameterError(f"{name} must be at least {least}; got {number}")
+    return number

@@ -1,0 +1,263 @@
+"""Hamming search on all cores: how work is divided, and where the limits start."""
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from math import isqrt
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isch import compute
+from isch.codes import Codes
+from isch.search import selection
+from isch.search.kernels import LANES, WIDTHS
+from isch.search.selection import Board, Rows
+
+Ranked = tuple[NDArray[np.int32], NDArray[np.int64]]
+R = TypeVar("R")
+
+SAMPLE_STRIDE = 16
+SAMPLE_FROM_K = 32
+BOARD_BYTES = 1 << 28
+
+
+class Source(NamedTuple):
+    """Codes to search: tiles uint64 (tile, word, lane), or rows of packed bytes.
+
+    Read-only, so that kernels are compiled for one type alone.
+    """
+
+    data: NDArray[Any]
+    n_rows: int
+    n_bytes: int
+
+    @classmethod
+    def of(cls, data: NDArray[Any], n_rows: int, n_bytes: int) -> "Source":
+        view = np.asarray(data).view()
+        view.flags.writeable = False
+        return cls(view, n_rows, n_bytes)
+
+    @property
+    def n_tiles(self) -> int:
+        return -(-self.n_rows // LANES)
+
+    @property
+    def words(self) -> int:
+        return -(-self.n_bytes // 8)
+
+    @property
+    def laid_out(self) -> bool:
+        return self.data.ndim == 3
+
+    def block(self, first: int, last: int) -> "Source":
+        """Tiles first:last, laid out."""
+        n_rows = min(last * LANES, self.n_rows) - first * LANES
+        if self.laid_out:
+            return Source(self.data[first:last], n_rows, self.n_bytes)
+        tiles = aligned((last - first, self.words, LANES))
+        selection.lay_out(self.data, first, last, tiles)
+        return Source.of(tiles, n_rows, self.n_bytes)
+
+    def rows(self) -> Codes:
+        """The codes, one row each."""
+        if not self.laid_out:
+            return self.data
+        words = np.ascontiguousarray(self.data.transpose(0, 2, 1)).astype("<u8", copy=False)
+        return np.ascontiguousarray(words.view(np.uint8).reshape(-1, 8 * self.words)[: self.n_rows, : self.n_bytes])
+
+    def take(self, rows: NDArray[np.int64]) -> "Source":
+        """Only the given rows, copied together."""
+        if not self.laid_out:
+            return Source.of(self.data[rows], len(rows), self.n_bytes)
+        tiles = aligned((-(-len(rows) // LANES), self.words, LANES))
+        selection.gather(self.data, rows, tiles)
+        return Source.of(tiles, len(rows), self.n_bytes)
+
+    def sample(self, stride: int) -> "Source":
+        """Every stride-th whole tile, copied together."""
+        n_whole = self.n_rows // LANES
+        if self.laid_out:
+            return Source.of(
+                np.ascontiguousarray(self.data[:n_whole:stride]), -(-n_whole // stride) * LANES, self.n_bytes
+            )
+        whole = self.data[: n_whole * LANES].reshape(n_whole, LANES * self.n_bytes)
+        rows = np.ascontiguousarray(whole[::stride]).reshape(-1, self.n_bytes)
+        return Source.of(rows, len(rows), self.n_bytes)
+
+
+class Part(NamedTuple):
+    """A piece of work: some groups of queries against some tiles."""
+
+    groups: slice
+    first: int
+    last: int
+
+
+def aligned(shape: tuple[int, ...]) -> NDArray[np.uint64]:
+    """An empty uint64 array that starts on a cache line, so that no vector straddles two."""
+    size = int(np.prod(shape))
+    memory = np.empty(size + LANES, np.uint64)
+    skip = -memory.ctypes.data % 64 // 8
+    return memory[skip : skip + size].reshape(shape)
+
+
+def lay_out(codes: Codes) -> NDArray[np.uint64]:
+    """Packed codes (n, bytes) as tiles uint64 (tile, word, lane)."""
+    source = Source.of(codes, *codes.shape)
+    tiles = aligned((source.n_tiles, source.words, LANES))
+    on_all_cores(
+        lambda span: selection.lay_out(source.data, *span, tiles[span[0] : span[1]]),
+        spans(source.n_tiles),
+    )
+    return tiles
+
+
+def grouped(queries: Codes) -> NDArray[np.uint64]:
+    """Queries (n, bytes) in groups: uint64 (group, word, query), zero padded."""
+    n, n_bytes = queries.shape
+    width = min(WIDTHS, key=lambda w: (-(-n // w) * w, -w)) if n <= 64 else WIDTHS[-1]
+    padded = np.zeros((-(-n // width) * width, -(-n_bytes // 8) * 8), np.uint8)
+    padded[:n, :n_bytes] = queries
+    words = padded.view("<u8").astype(np.uint64, copy=False)
+    return np.ascontiguousarray(words.reshape(-1, width, words.shape[1]).transpose(0, 2, 1))
+
+
+def nearest(source: Source, queries: Codes, k: int, allowed: NDArray[np.uint8]) -> Ranked:
+    """The k nearest rows of each query; ``allowed`` is a byte of lanes a tile, or empty, and allows at least k rows."""
+    rows = Rows(source.n_rows, allowed)
+    distances, found = _scan(source, rows, queries, k, _first_limits(source, rows, queries, k))
+    short = np.flatnonzero(found[:, -1] < 0)
+    if len(short):
+        distances[short], found[short] = _scan(source, rows, queries[short], k, _no_limits(source, len(short)))
+    return distances, found
+
+
+def within(source: Source, queries: Codes, radius: int, allowed: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Every (query, distance, row) with distance ≤ radius, rows of a query in order."""
+    rows, groups = Rows(source.n_rows, allowed), grouped(queries)
+    limits = _padded(np.full(len(queries), radius + 1, np.int64), groups)
+
+    def scan(part: Part) -> NDArray[np.int64]:
+        width = groups.shape[2]
+        found: NDArray[np.int64] = selection.scan_within(
+            source.data, part.first, part.last, rows, groups[part.groups], _of(part, limits, width)
+        )
+        found[:, 0] += part.groups.start * width
+        return found
+
+    return np.concatenate(on_all_cores(scan, _parts(source, len(groups))))
+
+
+def distances(source: Source, queries: Codes) -> NDArray[np.int32]:
+    """The distance of every query to every row."""
+    groups, out = grouped(queries), np.empty((len(queries), source.n_rows), np.int32)
+
+    def scan(span: tuple[int, int]) -> None:
+        first, last = span
+        selection.scan_all(source.data, first, last, source.n_rows, groups, out[:, first * LANES : last * LANES])
+
+    on_all_cores(scan, spans(source.n_tiles))
+    return out
+
+
+def distances_here(source: Source, queries: Codes) -> NDArray[np.int32]:
+    """The same, on the calling thread alone."""
+    out = np.empty((len(queries), source.n_rows), np.int32)
+    selection.scan_all(source.data, 0, source.n_tiles, source.n_rows, grouped(queries), out[:, :])
+    return out
+
+
+def _first_limits(source: Source, rows: Rows, queries: Codes, k: int) -> NDArray[np.int64]:
+    """Distances that probably a few more than k rows stay below, from a sample of the tiles.
+
+    If fewer do, the query is searched again without a limit; so a bad sample costs time, never exactness.
+    """
+    expected = k / SAMPLE_STRIDE
+    k_sample = int(expected) + 4 * isqrt(int(expected) + 1) + 4
+    sample = source.sample(SAMPLE_STRIDE) if k >= SAMPLE_FROM_K else source
+    if k < SAMPLE_FROM_K or 8 * k_sample > sample.n_rows:
+        return _no_limits(source, len(queries))
+    chosen = rows.allowed[: source.n_rows // LANES : SAMPLE_STRIDE].copy()
+    below, found = _scan(sample, Rows(sample.n_rows, chosen), queries, k_sample, _no_limits(source, len(queries)))
+    return np.where(found[:, -1] < 0, 64 * source.words, below[:, -1]).astype(np.int64) + 1
+
+
+def _no_limits(source: Source, n_queries: int) -> NDArray[np.int64]:
+    return np.full(n_queries, 64 * source.words + 1, np.int64)
+
+
+def _scan(source: Source, rows: Rows, queries: Codes, k: int, limits: NDArray[np.int64]) -> Ranked:
+    """The k nearest rows among those below the limits; −1 where there are fewer."""
+    capacity = min(2 * k, k + source.n_rows) + 32
+    at_once = max(LANES, BOARD_BYTES // (12 * capacity) // LANES * LANES)
+    distances, found = np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.int64)
+    for start in range(0, len(queries), at_once):
+        some = slice(start, start + at_once)
+        distances[some], found[some] = _scan_some(source, rows, queries[some], k, limits[some], capacity)
+    return distances, found
+
+
+def _scan_some(source: Source, rows: Rows, queries: Codes, k: int, limits: NDArray[np.int64], capacity: int) -> Ranked:
+    groups = grouped(queries)
+    width, starts = groups.shape[2], _padded(limits, groups)
+
+    def scan(part: Part) -> Ranked:
+        mine = _of(part, starts, width).copy()
+        n = len(mine)
+        board = Board(np.empty((n, capacity), np.int32), np.empty((n, capacity), np.int64), np.zeros(n, np.int64), mine)
+        selection.scan_nearest(source.data, part.first, part.last, rows, groups[part.groups], board, k)
+        best = np.empty((n, k), np.int32), np.empty((n, k), np.int64)
+        selection.finish(board, k, 64 * source.words, *best)
+        return best
+
+    parts = _parts(source, len(groups))
+    ranked = on_all_cores(scan, parts)
+    if len(parts) == 1:
+        return ranked[0][0][: len(queries)], ranked[0][1][: len(queries)]
+    if parts[0].groups != parts[-1].groups:
+        return (
+            np.concatenate([distances for distances, _ in ranked])[: len(queries)],
+            np.concatenate([found for _, found in ranked])[: len(queries)],
+        )
+    merged = np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.int64)
+    stacked = (np.stack([pair[i][: len(queries)] for pair in ranked]) for i in (0, 1))
+    selection.merge(*stacked, *merged)
+    return merged
+
+
+def _parts(source: Source, n_groups: int) -> list[Part]:
+    """Queries are divided where there are many, so that limits fall once for all rows; else rows are.
+
+    Codes still to be laid out are divided by rows, so that each is laid out once.
+    """
+    threads = compute.n_threads()
+    if source.laid_out and n_groups >= 2 * threads:
+        n_parts = min(n_groups, 2 * threads)
+        return [Part(slice(*span), 0, source.n_tiles) for span in spans(n_groups, n_parts)]
+    return [Part(slice(0, n_groups), *span) for span in spans(source.n_tiles)]
+
+
+def spans(n: int, parts: int | None = None) -> list[tuple[int, int]]:
+    """0:n in nearly equal parts, one a core unless said, none empty; one empty part if n is 0."""
+    borders = np.linspace(0, n, min(parts or compute.n_threads(), max(n, 1)) + 1).astype(int).tolist()
+    return list(pairwise(borders))
+
+
+def _padded(limits: NDArray[np.int64], groups: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Limits for all queries of the groups; nothing is nearer than 0, so padding finds nothing."""
+    padded = np.zeros(groups.shape[0] * groups.shape[2], np.int64)
+    padded[: len(limits)] = limits
+    return padded
+
+
+def _of(part: Part, values: NDArray[np.int64], width: int) -> NDArray[np.int64]:
+    return values[part.groups.start * width : part.groups.stop * width]
+
+
+def on_all_cores(function: Callable[..., R], items: list[Part] | list[tuple[int, int]]) -> list[R]:
+    """``function`` of each item, in order; a single item needs no thread."""
+    if len(items) == 1:
+        return [function(items[0])]
+    work: Iterator[R] = compute.parallel(function, items, blas=False)
+    return list(work)
