@@ -5,6 +5,7 @@ so the outcome does not depend on how many threads there are.
 """
 
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -59,14 +60,14 @@ class _Blas:
         self._lock = threading.Lock()
         self._users = 0
         self._limits: Any = None
+        self._libraries: Any = None
+        self._n_modules = 0
 
     @contextmanager
     def single(self) -> Iterator[None]:
-        from threadpoolctl import threadpool_limits
-
         with self._lock:
             if self._users == 0:
-                self._limits = threadpool_limits(1, "blas")
+                self._limits = self._loaded().limit(limits=1, user_api="blas")
             self._users += 1
         try:
             yield
@@ -75,6 +76,15 @@ class _Blas:
                 self._users -= 1
                 if self._users == 0:
                     self._limits.restore_original_limits()
+
+    def _loaded(self) -> Any:
+        """The libraries of this process; looked for again, which takes milliseconds, only after further imports."""
+        from threadpoolctl import ThreadpoolController
+
+        if len(sys.modules) != self._n_modules:
+            self._libraries = ThreadpoolController()
+            self._n_modules = len(sys.modules)
+        return self._libraries
 
 
 _blas = _Blas()
