@@ -41,9 +41,11 @@ def _field(name: str, wanted: Any) -> Condition:
 
 
 def _path(name: str) -> str:
-    """The JSON path of a top-level field; a quotation mark cannot be written in one."""
-    if not isinstance(name, str) or '"' in name or "\0" in name:
-        raise InputError(f"a where field must be a string without quotation marks; got {name!r}")
+    """The JSON path of a top-level field. SQLite compares it letter by letter with the JSON text, escapes and all."""
+    if not isinstance(name, str) or json.dumps(name, ensure_ascii=False) != f'"{name}"':
+        raise InputError(
+            f"a where field must be a string without quotation marks, backslashes or controls; got {name!r}"
+        )
     return f'$."{name}"'
 
 
