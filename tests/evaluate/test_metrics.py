@@ -1,6 +1,6 @@
 """Measures under ties against enumeration of every order, scikit-learn, and what must hold by definition."""
 
-from itertools import permutations
+from itertools import pairwise, permutations
 from typing import Any
 
 import numpy as np
@@ -43,9 +43,7 @@ def plain_value(m: Measure, relevant: list[bool]) -> float:
 def orders(ranking: list[tuple[int, bool]]) -> list[list[bool]]:
     """The relevance lists of every order that sorts the distances."""
     return [
-        [yes for _, yes in order]
-        for order in permutations(ranking)
-        if all(a[0] <= b[0] for a, b in zip(order, order[1:], strict=False))
+        [yes for _, yes in order] for order in permutations(ranking) if all(a[0] <= b[0] for a, b in pairwise(order))
     ]
 
 

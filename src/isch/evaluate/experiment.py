@@ -1,7 +1,7 @@
 """Experiments as data: one TOML file says which data, methods, code lengths, seeds and measures; this runs it."""
 
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from itertools import groupby
@@ -102,7 +102,7 @@ def parse(table: dict[str, Any], name: str) -> Experiment:
     for key in ("data", "split", "bits", "measures", "methods"):
         if key not in table:
             raise InputError(f"{name}: the experiment needs {key!r}")
-    main = {"title": name, "paper": "", "claim": "", "seeds": 5, "figure": {}} | table
+    main: dict[str, Any] = {"title": name, "paper": "", "claim": "", "seeds": 5, "figure": {}} | table
     other = main.pop("stand_in", None)
     made = _made(main, name, is_stand_in=False)
     if other is None:
@@ -169,7 +169,9 @@ class Outcome:
     refusal: str = ""  # why the method could not be run
 
 
-def execute(experiment: Experiment, store: Store, cache: Path, redo: Iterable[str] = ()) -> Iterator[Outcome]:
+def execute(
+    experiment: Experiment, store: Store, cache: Path, redo: Iterable[str] = ()
+) -> Generator[Outcome, None, None]:
     """Run what is not stored yet; each result is stored as soon as it is there."""
     spec = DataSpec.of(experiment.data)
     dataset = spec.load()

@@ -10,6 +10,7 @@ import numpy as np
 
 from isch import codes as packed
 from isch import hashing
+from isch.codes import Codes
 from isch.distances import HAMMING
 from isch.errors import ParameterError, unknown
 from isch.evaluate import peers
@@ -56,6 +57,7 @@ class HasherMethod:
         if "random_state" in hashing.method(name)._get_param_names():
             given["random_state"] = seed
         self._hasher = hashing.hasher(name, n_bits=n_bits, **given)
+        self._codes: Codes = np.empty((0, packed.width(n_bits)), np.uint8)
         self.model_key = json.dumps([name, n_bits, given], sort_keys=True)
 
     def adopt(self, other: "Method") -> None:

@@ -65,7 +65,7 @@ def _sortable(values: NDArray[np.float32]) -> NDArray[np.uint32]:
     return np.where(bits >> np.uint32(31), ~bits, bits | np.uint32(1 << 31))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _count(distances: Any, relevant: Any, n_groups: int) -> Any:
     sizes = np.zeros(n_groups, np.int64)
     hits = np.zeros(n_groups, np.int64)
@@ -75,7 +75,7 @@ def _count(distances: Any, relevant: Any, n_groups: int) -> Any:
     return sizes, hits
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _runs(keys: Any, relevant: Any) -> Any:
     """Lengths of the runs of equal keys, and the number of relevant items in each."""
     sizes = np.empty(len(keys), np.int64)
@@ -91,7 +91,7 @@ def _runs(keys: Any, relevant: Any) -> Any:
     return sizes[: groups + 1], hits[: groups + 1]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def expected_hits(sizes: Any, hits: Any, ks: Any) -> Any:
     """Relevant items expected among the first k, for each of the ascending ``ks``.
 
@@ -111,7 +111,7 @@ def expected_hits(sizes: Any, hits: Any, ks: Any) -> Any:
     return out
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def average_precision(sizes: Any, hits: Any, trapezoid: bool) -> float:
     """Expected average precision: Σ over relevant items of the precision at their rank, over their number.
 

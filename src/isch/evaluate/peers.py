@@ -188,7 +188,7 @@ class RaBitQ:
     def distances(self, start: int, stop: int) -> NDArray[np.float32]:
         """faiss's estimates, which it only gives sorted."""
         found, rows = self._index.search(self._queries[start:stop], self.n_items)
-        out = np.empty_like(found)
+        out = np.empty(found.shape, np.float32)
         np.put_along_axis(out, rows, found, axis=1)
         return out
 

@@ -47,7 +47,13 @@ class DataSpec:
     @classmethod
     def of(cls, table: dict[str, Any]) -> "DataSpec":
         """From the [data] table of an experiment."""
-        fields = {"path": None, "options": {}, "descriptor": None, "descriptor_options": {}, "normalise": "none"}
+        fields: dict[str, Any] = {
+            "path": None,
+            "options": {},
+            "descriptor": None,
+            "descriptor_options": {},
+            "normalise": "none",
+        }
         for key in table:
             if key not in {"dataset", *fields}:
                 raise unknown("key of [data]:", key, ["dataset", *fields])

@@ -74,7 +74,7 @@ class EuclideanRanker:
         out *= -2
         out += self._norms
         out += np.einsum("ij,ij->i", block, block)[:, None]
-        return np.maximum(out, 0, out=out)
+        return np.asarray(np.maximum(out, 0, out=out))
 
 
 class SparseEuclideanRanker:
@@ -91,7 +91,7 @@ class SparseEuclideanRanker:
         block = self._queries[start:stop]
         own = np.asarray(block.multiply(block).sum(axis=1), np.float32).reshape(-1, 1)
         products = np.asarray((self._items @ block.toarray().T).T)
-        return np.maximum(own - 2 * products + self._norms, 0).astype(np.float32, copy=False)
+        return np.asarray(np.maximum(own - 2 * products + self._norms, 0), np.float32)
 
 
 class SpooledEuclideanRanker:

@@ -17,7 +17,10 @@ class Ranker(Protocol):
 
     n_queries: int
     n_items: int
-    n_groups: int | None  # integer distances 0 … n_groups − 1; None: real distances
+
+    @property
+    def n_groups(self) -> int | None:
+        """Integer distances are 0 … n_groups − 1; None: real distances."""
 
     def distances(self, start: int, stop: int) -> NDArray[Any]:
         """(stop − start, n_items), smaller is nearer."""
@@ -43,7 +46,7 @@ class Truth:
             if self.neighbours is not None:
                 out[self.neighbours[query, : n_neighbours or None]] = True
             return out
-        return np.equal(self.labels, self.query_labels[query])
+        return np.asarray(self.labels == self.query_labels[query])
 
 
 @dataclass(frozen=True)

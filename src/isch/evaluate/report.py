@@ -183,8 +183,8 @@ def write(store: Store, path: Path, names: Iterable[str] | None = None) -> list[
             missing.append(f"* {spec.title} ({spec.paper} of the paper): `isch bench run {name}`")
             continue
         figures.draw(summary, path.parent / "figures")
-        sections.append(section(summary, f"figures/{name}.png"))
-        written.append(name)
+        sections.append(section(summary, f"figures/{spec.name}.png"))
+        written.append(spec.name)
     machine = f"{costs.processor()}, {datetime.now(UTC):%Y-%m-%d}."
     rest = ["## Not run yet", "\n".join(missing)] if missing else []
     with replacing(path) as temporary:

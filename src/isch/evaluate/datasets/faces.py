@@ -48,7 +48,7 @@ def _unit(matrix: NDArray[Any], n_rows: int | None) -> NDArray[np.float32]:
             raise InputError(f"wdref: features of shape {matrix.shape} for {n_rows} identities; expected one row each")
         matrix = matrix.T
     rows = matrix.astype(np.float32)
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))
 
 
 def read_mat(path: Path) -> NDArray[Any]:

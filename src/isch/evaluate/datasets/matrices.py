@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from isch import features as sources
 from isch.errors import FileError, FormatError, InputError, require
 from isch.evaluate.datasets.base import Dataset, existing, missing
-from isch.features import Features, ShardedFeatures
+from isch.features import Features
+from isch.features.shards import ShardedFeatures
 
 
 def load_features(folder: Path, name: str | None = None) -> Dataset:

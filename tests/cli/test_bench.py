@@ -1,0 +1,98 @@
+"""isch bench at the command line."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+TOML = """
+title = "toy"
+bits = [8]
+seeds = 1
+measures = ["precision@5"]
+data = {{ dataset = "features", path = "{folder}" }}
+split = {{ total = 20 }}
+methods = {{ lsh = {{}}, itq = {{}}, 2-norm = {{}} }}
+"""
+
+
+def isch(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"ISCH_DATA": str(folder / "none"), "ISCH_CACHE": str(folder / "cache")}
+    command = [sys.executable, "-m", "isch", "bench", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, check=False)
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "features.npy", rng.standard_normal((300, 12)).astype(np.float32))
+    np.save(tmp_path / "labels.npy", np.arange(300) % 3)
+    (tmp_path / "toy.toml").write_text(TOML.format(folder=tmp_path))
+    return tmp_path
+
+
+def test_run_plot_and_run_again(toy: Path) -> None:
+    first = isch("run", "toy.toml", folder=toy)
+    assert first.returncode == 0, first.stderr
+    assert "seed 0 lsh 8 bits precision@5 " in first.stdout
+    assert len(list((toy / "results" / "toy").glob("*.json"))) == 3
+    plot = isch("plot", "toy.toml", "-o", "pictures", folder=toy)
+    assert plot.returncode == 0, plot.stderr
+    assert "| method | 8 |" in plot.stdout
+    assert (toy / "pictures" / "toy.svg").exists()
+    again = isch("run", "toy.toml", folder=toy)
+    assert "(3 stored before)" in again.stdout
+
+
+def test_a_killed_run_goes_on(toy: Path) -> None:
+    command = [sys.executable, "-m", "isch", "bench", "run", "toy.toml", "--seeds", "40"]
+    process = subprocess.Popen(command, cwd=toy, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    folder = toy / "results" / "toy"
+    deadline = time.monotonic() + 60
+    while len(list(folder.glob("*.json"))) < 4 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    done = {path.name: path.stat().st_mtime_ns for path in folder.glob("[!.]*.json")}
+    assert 4 <= len(done) < 120
+    rest = isch("run", "toy.toml", "--seeds", "40", folder=toy)
+    assert f"({len(done)} stored before)" in rest.stdout, rest.stderr
+    assert all((folder / name).stat().st_mtime_ns == stamp for name, stamp in done.items())
+
+
+def test_list_names_the_files_of_what_is_not_there(tmp_path: Path) -> None:
+    done = isch("list", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "vlad" in done.stdout
+    assert "s1/1.pgm … s40/10.pgm" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run", "nothing"), "unknown experiment 'nothing'; known: "),
+        (("run", "toy.toml", "--methods", "foo"), "unknown method 'foo'; known: "),
+        (("run", "toy.toml", "--bits", "8,x"), "--bits must be integers of at least 1 separated by commas; got '8,x'"),
+        (("plot", "toy.toml"), "no stored results of toy in results; first: isch bench run toy"),
+        (("report", "-o", "none/results.md"), "the folder none does not exist"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_exit_code_two(toy: Path, arguments: tuple[str, ...], message: str) -> None:
+    done = isch(*arguments, folder=toy)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_labels_of_another_length_stop_the_run(toy: Path) -> None:
+    np.save(toy / "labels.npy", np.arange(299))
+    done = isch("run", "toy.toml", folder=toy)
+    assert done.returncode == 2
+    assert "299 labels" in done.stderr
+    assert not (toy / "results").exists()

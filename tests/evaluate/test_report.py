@@ -1,0 +1,96 @@
+"""Summary, figures and report, from stored results alone."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_rel
+
+from isch.errors import FileError
+from isch.evaluate import figures, report
+from isch.evaluate.experiment import execute, read
+from isch.evaluate.results import Store
+from isch.evaluate.summary import Summary, summarise
+
+
+@pytest.fixture(scope="module")
+def summary(shared_toy: Path) -> Summary:
+    store = Store(shared_toy.parent / "results")
+    list(execute(read(str(shared_toy)), store, shared_toy.parent / "cache"))
+    for path in (shared_toy.parent / "data").iterdir():
+        path.unlink()
+    return summarise(read(str(shared_toy)), store)
+
+
+def test_mean_and_spread_are_over_seeds(summary: Summary) -> None:
+    cell = summary.cells["itq", 16]
+    values = [r.means["precision@10"]["expected"] for r in cell.results.values()]
+    assert cell.mean("precision@10") == pytest.approx(np.mean(values))
+    assert cell.spread("precision@10") == pytest.approx(np.std(values, ddof=1))
+    assert (summary.seeds, summary.lengths, summary.headline) == (2, [8, 16], "precision@10")
+
+
+def test_significance_is_paired_by_query(summary: Summary) -> None:
+    mine, isch = summary.cells["lsh", 8], summary.cells["isch", 8]
+    one = np.concatenate([mine.results[s].per_query for s in (0, 1)])
+    other = np.concatenate([isch.results[s].per_query for s in (0, 1)])
+    assert summary.p_value(("lsh", 8)) == pytest.approx(ttest_rel(one, other).pvalue)
+    assert math.isnan(summary.p_value(("isch", 8)))
+    assert math.isnan(summary.p_value(("2-norm", None)))
+
+
+def test_figures_are_written_as_png_and_svg_with_every_method(summary: Summary, tmp_path: Path) -> None:
+    written = figures.draw(summary, tmp_path / "figures")
+    names = sorted(path.name for path in written)
+    assert names == ["toy-precision-recall.png", "toy-precision-recall.svg", "toy.png", "toy.svg"]
+    assert all(path.stat().st_size > 5_000 for path in written)
+    assert (tmp_path / "figures" / "toy.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_every_method_has_a_look_of_its_own(summary: Summary) -> None:
+    labels = [f"m{i}" for i in range(14)]
+    looks = {tuple(map(str, figures._style(i, label).values())) for i, label in enumerate(labels)}
+    assert len(looks) == len(labels)
+
+
+def test_the_same_results_give_the_same_svg(summary: Summary, tmp_path: Path) -> None:
+    first, second = (figures.draw(summary, tmp_path / name) for name in ("a", "b"))
+    assert first[1].read_bytes() == second[1].read_bytes()
+
+
+def test_the_table_has_each_method_and_length(summary: Summary) -> None:
+    table = report.quality_table(summary)
+    assert table.splitlines()[0] == "| method | 8 | 16 |"
+    assert "**ISCH**" in table
+    assert "2-norm (768 bits)" in table
+    value = report.number(summary.cells["lsh", 8].mean("precision@10"))
+    assert any("LSH" in line and value in line for line in table.splitlines())
+
+
+def test_the_verdict_compares_with_the_best_and_the_two_norm(summary: Summary) -> None:
+    text = report.verdict(summary)
+    assert "Here 16-bit ISCH reaches precision at 10" in text
+    assert "The 2-norm reaches" in text
+    best = summary.best(["lsh", "itq-asymmetric"])
+    assert best is not None
+    assert report.number(best[1]) in text
+
+
+def test_the_report_has_a_section_for_what_was_run_and_names_what_was_not(
+    summary: Summary, shared_toy: Path, tmp_path: Path
+) -> None:
+    written = report.write(Store(shared_toy.parent / "results"), tmp_path / "results.md", [str(shared_toy), "mnist"])
+    text = (tmp_path / "results.md").read_text()
+    assert written == ["toy"]
+    assert "(figures/toy.png)" in text
+    assert "## toy" in text
+    assert "`isch bench run mnist`" in text
+    assert (tmp_path / "figures" / "toy.png").exists()
+    with pytest.raises(FileError, match="does not exist"):
+        report.write(Store(shared_toy.parent / "results"), tmp_path / "none" / "results.md")
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.8123, ".812"), (0.05, ".050"), (1.0, "1"), (float("nan"), "–")])
+def test_numbers(value: float, text: str) -> None:
+    assert report.number(value) == text
