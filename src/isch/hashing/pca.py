@@ -21,6 +21,7 @@ from isch.hashing.base import centred
 EXACT_LIMIT = 4096
 OVERSAMPLING = 16
 PASSES = 5
+NOISE = 1e-7  # of the largest variance: below it single precision sees none
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def check_limit(label: str, n_bits: int, n_features: int) -> None:
 def warn_rank(label: str, basis: Principal) -> None:
     """Say when some of the directions asked for carry no variance, so that their bits are arbitrary."""
     n_bits = len(basis.variances)
-    rank = int((basis.variances > basis.variances[0] * 1e-10).sum()) if basis.variances[0] > 0 else 0
+    rank = int((basis.variances > basis.variances[0] * NOISE).sum()) if basis.variances[0] > 0 else 0
     if rank < n_bits:
         warnings.warn(
             f"{label}: the features vary in {rank} directions only; bits beyond them carry no information "
