@@ -93,9 +93,17 @@ def _run(describer: "Describer", paths: list[str], top: Path, writer: "Writer", 
         writer.add(
             batch.vectors,
             [printable(path) for path in described],
-            [printable(os.path.relpath(os.path.dirname(path), top)) for path in described],
+            [_label(path, top) for path in described],
             [(failure.name, failure.reason) for failure in batch.failures],
         )
+
+
+def _label(path: str, top: Path) -> str:
+    """The folder of a picture below the top folder; empty at the top."""
+    from isch.describe.images import printable
+
+    folder = os.path.relpath(os.path.dirname(path), top)
+    return "" if folder == os.curdir else printable(folder)
 
 
 def _report(writer: "Writer", width: int, resumed: int, unusable: list[Any], file: Path | None) -> None:
