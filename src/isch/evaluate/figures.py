@@ -62,17 +62,19 @@ def _canvas(n_panels: int) -> tuple[Any, list[Any]]:
     matplotlib.rcParams.update({"svg.hashsalt": "isch", "font.size": 10, "axes.spines.top": False})
     matplotlib.rcParams["axes.spines.right"] = False
     figure_class = require("matplotlib.figure", "plots").Figure
-    figure = figure_class(figsize=(5.6 * n_panels, 4.6), layout="constrained")
+    figure = figure_class(figsize=(5.8 * n_panels, 4.6), layout="constrained")
+    figure.get_layout_engine().set(w_pad=0.12)
     return figure, list(np.ravel(figure.subplots(1, n_panels, sharey=True)))
 
 
 def panels(summary: Summary) -> list[tuple[str, list[str]]]:
     """(title, labels) of each panel: the paper's comparison, then all other methods beside ISCH."""
-    first = [x for x in summary.experiment.figure.get("paper", summary.experiment.methods) if x in summary.labels]
-    rest = [x for x in summary.labels if x not in first]
-    if not rest:
+    planned = summary.experiment.methods
+    first = list(summary.experiment.figure.get("paper", planned))
+    rest = [label for label in planned if label not in first]
+    if not any(label in summary.labels for label in rest if label != "2-norm"):
         return [("", first)]
-    return [("the paper's comparison", first), ("other methods and peers", [*first[:1], *rest])]
+    return [("the paper's comparison", first), ("other methods and peers", ["isch", *rest])]
 
 
 def _main_figure(summary: Summary, kind: str) -> Any:
@@ -118,7 +120,7 @@ def _draw_bits(axis: Any, summary: Summary, labels: list[str]) -> None:
     ticks = summary.lengths
     for position, label in enumerate(labels):
         row = summary.row(label)
-        if not row:
+        if not row:  # keeps its place, so that the others keep their looks
             continue
         means = [cell.mean(summary.headline) for cell in row.values()]
         spread = [cell.spread(summary.headline) for cell in row.values()]
@@ -144,8 +146,8 @@ def _draw_flat(axis: Any, summary: Summary, labels: list[str]) -> None:
 def _draw_recall(axis: Any, summary: Summary, labels: list[str]) -> None:
     """Recall against the number of items retrieved, at the length the experiment names."""
     cells = _at_length(summary, labels)
-    for position, (label, cell) in enumerate(cells.items()):
-        _curve(axis, cell.curve("ranks"), cell.curve("recall"), position, label)
+    for label, cell in cells.items():
+        _curve(axis, cell.curve("ranks"), cell.curve("recall"), labels, label)
     limit = summary.experiment.figure.get("ranks")
     axis.set_xlim(1, limit)
     if limit is None:
@@ -157,8 +159,8 @@ def _precision_recall(summary: Summary) -> Any:
     parts = panels(summary)
     figure, axes = _canvas(len(parts))
     for i, (axis, (title, labels)) in enumerate(zip(axes, parts, strict=True)):
-        for position, (label, cell) in enumerate(_at_length(summary, labels).items()):
-            _curve(axis, cell.curve("recall"), cell.curve("precision"), position, label)
+        for label, cell in _at_length(summary, labels).items():
+            _curve(axis, cell.curve("recall"), cell.curve("precision"), labels, label)
         axis.set_title(title, fontsize=10)
         axis.set_xlabel(f"recall ({chosen_length(summary)} bits)")
         axis.set_xlim(0, 1)
@@ -184,9 +186,9 @@ def _at_length(summary: Summary, labels: list[str]) -> dict[str, Any]:
     return cells | flat
 
 
-def _curve(axis: Any, x: Any, y: Any, position: int, label: str) -> None:
+def _curve(axis: Any, x: Any, y: Any, labels: list[str], label: str) -> None:
     if label in ("2-norm", "sign", "threshold"):
         line = {"2-norm": "--", "sign": ":", "threshold": "-."}[label]
         axis.plot(x, y, color="black", linestyle=line, linewidth=1.2, label=display(label))
         return
-    axis.plot(x, y, label=display(label), markevery=6, **_style(position, label))
+    axis.plot(x, y, label=display(label), markevery=6, **_style(labels.index(label), label))

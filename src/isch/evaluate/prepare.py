@@ -102,7 +102,10 @@ def features_of(dataset: Dataset, spec: DataSpec, cache: Path) -> Features:
 
 def _described(dataset: Dataset, spec: DataSpec) -> Block:
     from isch.describe import describer
+    from isch.evaluate.local import vlad_of_files
 
+    if dataset.local is not None and spec.descriptor == "vlad":
+        return vlad_of_files(dataset.local, **spec.descriptor_options)
     if dataset.images is None:
         raise InputError(f"{dataset.name}: holds no images for the descriptor {spec.descriptor!r}")
     extractor = describer(str(spec.descriptor), **spec.descriptor_options).fit(dataset.images)

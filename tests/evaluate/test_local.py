@@ -1,0 +1,32 @@
+"""VLAD of .siftgeo files."""
+
+from pathlib import Path
+
+import numpy as np
+
+from isch.evaluate.datasets import load
+from isch.evaluate.datasets.holidays import SIFTGEO
+from isch.evaluate.local import vlad_of_files
+from isch.evaluate.prepare import DataSpec, features_of
+
+
+def write(path: Path, n: int, rng: np.random.Generator) -> None:
+    rows = np.zeros(n, SIFTGEO)
+    rows["length"], rows["values"] = 128, rng.integers(0, 256, (n, 128))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(rows.tobytes())
+
+
+def test_holidays_from_descriptor_files(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for number, n in ((100000, 30), (100001, 20), (100100, 0)):
+        write(tmp_path / f"siftgeo/{number}.siftgeo", n, rng)
+    data = load("holidays", tmp_path, descriptors=True)
+    spec = DataSpec.of({"dataset": "holidays", "descriptor": "vlad", "descriptor_options": {"n_words": 4}})
+    vectors = features_of(data, spec, tmp_path / "cache")
+    assert vectors.shape == (3, 512)
+    norms = np.linalg.norm(np.asarray(vectors.read(0, 3)), axis=1)
+    np.testing.assert_allclose(norms, [1, 1, 0], atol=1e-5)
+    assert data.local is not None
+    np.testing.assert_array_equal(vlad_of_files(data.local, n_words=4), np.asarray(vectors.read(0, 3)))
+    assert len(list((tmp_path / "cache").glob("holidays-vlad-*.npy"))) == 1
