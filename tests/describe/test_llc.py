@@ -126,6 +126,7 @@ def test_vectors_are_sparse_of_length_one_and_largest_in_the_whole_picture() -> 
     describer = LLC(n_words=50).fit(pictures)
     rows = describer.transform(pictures)
     assert isinstance(rows, csr_array)
+    assert rows.indices.dtype == np.int32
     assert rows.shape == (3, 21 * 50)
     cells = rows.toarray().reshape(3, 21, 50)
     np.testing.assert_allclose((cells**2).sum(axis=(1, 2)), 1, atol=1e-5)

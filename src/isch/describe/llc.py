@@ -51,7 +51,7 @@ class LLC(WordsDescriber):
 
     def _describe(self, batch: Sequence[Local]) -> Any:
         parts = [self._pooled(local) for local in batch]
-        borders = np.cumsum([0, *(len(columns) for columns, _ in parts)])
+        borders = np.cumsum([0, *(len(columns) for columns, _ in parts)], dtype=np.int32)
         columns, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         return csr_array((values, columns, borders), shape=(len(batch), self.n_features_out))
 
