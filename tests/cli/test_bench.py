@@ -70,6 +70,8 @@ def test_list_names_the_files_of_what_is_not_there(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "vlad" in done.stdout
     assert "s1/1.pgm … s40/10.pgm" in done.stdout
+    assert "data: mnist: will be downloaded to" in done.stdout
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize(

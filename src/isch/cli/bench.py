@@ -24,20 +24,14 @@ def attach(app: typer.Typer) -> None:
 @bench.command("list")
 def list_experiments() -> None:
     """List the experiments, their data, and whether it is there."""
-    from isch.errors import FileError
-    from isch.evaluate import experiment
-    from isch.evaluate.prepare import DataSpec
+    from isch.evaluate import datasets, experiment
 
     for name in experiment.names():
         spec = experiment.read(name)
         typer.echo(f"{name:12} {spec.title} ({spec.paper})")
         for variant in (spec, spec.stand_in):
             if variant is not None:
-                try:
-                    DataSpec.of(variant.data).load()
-                    state = "here"
-                except FileError as error:
-                    state = str(error)
+                state = datasets.state(variant.data["dataset"], variant.data.get("path"))
                 role = "stand-in" if variant.is_stand_in else "data"
                 typer.echo(f"{'':12} {role}: {variant.data['dataset']}: {state}")
 

@@ -12,7 +12,7 @@ from typing import Any
 from isch.errors import FileError, ParameterError, unknown
 from isch.evaluate.datasets.base import DISTRACTOR, Dataset, data_home
 
-__all__ = ["DATASETS", "DISTRACTOR", "KINDS", "Dataset", "data_home", "load"]
+__all__ = ["DATASETS", "DISTRACTOR", "KINDS", "Dataset", "data_home", "load", "state"]
 
 DATASETS = {  # name: (folder below $ISCH_DATA, module, loader)
     "mnist": ("mnist", "mnist", "load"),
@@ -25,6 +25,7 @@ DATASETS = {  # name: (folder below $ISCH_DATA, module, loader)
     "wdref": ("wdref", "faces", "load"),
     "copies": ("tiny-imagenet-20k", "copies", "load"),
 }
+DOWNLOADED = {"mnist", "cifar10", "lfw"}  # what ``load`` fetches if it is not there
 KINDS = {  # data of one's own: (module, loader)
     "folders": ("folders", "load_folders"),
     "features": ("matrices", "load_features"),
@@ -56,6 +57,22 @@ def load(name: str, path: str | Path | None = None, **options: Any) -> Dataset:
         if "unexpected keyword" in str(error):
             raise ParameterError(f"dataset {name}: unknown option in {', '.join(options)}") from error
         raise
+
+
+def state(name: str, path: str | Path | None = None) -> str:
+    """Whether a dataset is here, will be downloaded when it is loaded, or which files it lacks; loads nothing."""
+    if name not in DATASETS:
+        return "here" if path is not None and Path(path).exists() else f"{path}: no such file or folder"
+    place = Path(path) if path is not None else data_home() / DATASETS[name][0]
+    if place.exists():
+        return "here"
+    if name in DOWNLOADED:
+        return f"will be downloaded to {place}"
+    try:
+        load(name, path)
+    except FileError as error:
+        return str(error)
+    return "here"
 
 
 def _found(path: Path) -> Path:
