@@ -161,22 +161,35 @@ def index_signs(bits: int) -> NDArray[np.float64]:
 def update_centres(
     centres: Matrix, averages: Matrix, shares: NDArray[np.float64], wanted: NDArray[np.float64], weight: float
 ) -> Matrix:
-    """Lower the energy centre by centre, the others fixed; an empty one stays where it is.
-
-    Each step minimises a quadratic that touches the energy from above (‖c − c_i‖ is at least its linearisation), so
-    that the energy never increases and no step length is needed.
-    """
+    """Lower the energy centre by centre, the others fixed; an empty one stays where it is."""
     out = centres.astype(np.float64)
     for j in np.flatnonzero(shares):
         pulls = 2 * weight * shares
         pulls[j] = 0.0
-        fixed = averages[j] + pulls @ out
-        for _ in range(INNER_STEPS):
-            apart = out[j] - out
-            lengths = np.sqrt(np.einsum("ij,ij->i", apart, apart))
-            stretch = np.divide(wanted[j], lengths, out=np.zeros_like(lengths), where=lengths > 0)
-            out[j] = (fixed + (pulls * stretch) @ apart) / (1 + pulls.sum())
+        out[j] = lowered(out[j], out, averages[j], pulls, wanted[j], INNER_STEPS)
     return out.astype(np.float32)
+
+
+def lowered(
+    centre: NDArray[np.float64],
+    others: NDArray[np.float64],
+    average: Matrix,
+    pulls: NDArray[np.float64],
+    wanted: NDArray[np.float64],
+    steps: int,
+) -> NDArray[np.float64]:
+    """A point of lower ‖c‖² − 2⟨c, average⟩ + Σ_i pulls_i (‖c − c_i‖ − wanted_i)² than ``centre``.
+
+    Each step minimises a quadratic that touches this energy from above (‖c − c_i‖ is at least its linearisation), so
+    that the energy never increases and no step length is needed.
+    """
+    fixed = average + pulls @ others
+    for _ in range(steps):
+        apart = centre - others
+        lengths = np.sqrt(np.einsum("ij,ij->i", apart, apart))
+        stretch = np.divide(pulls * wanted, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+        centre = (fixed + stretch @ apart) / (1 + pulls.sum())
+    return centre
 
 
 def energy(

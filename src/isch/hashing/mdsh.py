@@ -115,6 +115,10 @@ class MDSH(LinearHasher):
             for value, function in zip(values, functions.T, strict=True)
             if value >= 1e-10
         ]
+        if not found:
+            raise InputError(
+                f"{self._label}: sigma = {self.sigma_:.3g} is far below the spacing of the rows; expected more"
+            )
         found.sort(key=lambda f: -f.weight)
         return [Eigenfunction(f.coordinate, f.weight / found[0].weight, f.values) for f in found]
 
