@@ -156,7 +156,7 @@ def test_threads_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> No
 def all_distances(rng: np.random.Generator, m: int) -> list[Distance]:
     weights = rng.random(m).astype(np.float32)
     coordinates, groups = rng.integers(0, 5, m).astype(np.int32), rng.integers(0, 3, m).astype(np.int32)
-    return [SphericalHamming(), WeightedHamming(weights), ProductAffinity(weights / m, coordinates, groups)]
+    return [SphericalHamming(), WeightedHamming(weights), ProductAffinity(weights / np.float32(m), coordinates, groups)]
 
 
 def plain(queries: Array, codes: Array, distance: Distance) -> Array:
@@ -261,14 +261,23 @@ def test_non_contiguous_codes_are_accepted() -> None:
     [
         (lambda c: nearest(c[:, :4], c, 3), "queries must be 8 bytes wide; got 4 bytes"),
         (lambda c: nearest(c, c, 0), "k must be at least 1; got 0"),
-        (lambda c: nearest(c, c, 1.5), "k must be a whole number; got 1.5"),
+        (
+            lambda c: nearest(c, c, 1.5),  # type: ignore[arg-type]
+            "k must be a whole number; got 1.5",
+        ),
         (lambda c: within(c, c, -1), "radius must be at least 0; got -1"),
         (lambda c: nearest(c.astype(float), c, 3), "dtype uint8"),
         (lambda c: nearest(c, c.astype(np.int64), 3), "dtype uint8"),
         (lambda c: nearest(c, c, 3, mask=np.ones(4, bool)), r"mask must be a boolean array of shape \(20,\)"),
-        (lambda c: nearest(c, c, 3, mask=np.ones(20)), "got float64"),
+        (
+            lambda c: nearest(c, c, 3, mask=np.ones(20)),  # type: ignore[arg-type]
+            "got float64",
+        ),
         (lambda c: nearest(c, c, 3, WeightedHamming(np.ones(10, np.float32))), "weights must have one value a bit"),
-        (lambda c: nearest(c, c, 3, "cosine"), "distance must be one of"),
+        (
+            lambda c: nearest(c, c, 3, "cosine"),  # type: ignore[arg-type]
+            "distance must be one of",
+        ),
         (lambda c: nearest_asymmetric(np.full((1, 64), np.nan), c, 3), "finite"),
         (lambda c: asymmetric_scores(np.ones((1, 70)), CodeTable(c), np.arange(3)), "projections must have one value"),
         (lambda c: asymmetric_scores(np.ones((1, 64)), CodeTable(c), np.array([20])), r"within 0\.\.19; got 20"),

@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 from isch import compute
 from isch.codes import Codes
 from isch.search import selection
-from isch.search.kernels import LANES, WIDTHS
+from isch.search.kernels import LANES, group_widths
 from isch.search.selection import Board, Rows
 
 Ranked = tuple[NDArray[np.int32], NDArray[np.int64]]
 R = TypeVar("R")
 
-SAMPLE_STRIDE = 16
+SAMPLE_STRIDE = 32
 SAMPLE_FROM_K = 32
 BOARD_BYTES = 1 << 28
+_WIDTHS = group_widths()
 
 
 class Source(NamedTuple):
@@ -116,7 +117,7 @@ def lay_out(codes: Codes) -> NDArray[np.uint64]:
 def grouped(queries: Codes) -> NDArray[np.uint64]:
     """Queries (n, bytes) in groups: uint64 (group, word, query), zero padded."""
     n, n_bytes = queries.shape
-    width = min(WIDTHS, key=lambda w: (-(-n // w) * w, -w)) if n <= 64 else WIDTHS[-1]
+    width = min(_WIDTHS, key=lambda w: -(-n // w) * (w + 1))
     padded = np.zeros((-(-n // width) * width, -(-n_bytes // 8) * 8), np.uint8)
     padded[:n, :n_bytes] = queries
     words = padded.view("<u8").astype(np.uint64, copy=False)
@@ -174,7 +175,7 @@ def _first_limits(source: Source, rows: Rows, queries: Codes, k: int) -> NDArray
     If fewer do, the query is searched again without a limit; so a bad sample costs time, never exactness.
     """
     expected = k / SAMPLE_STRIDE
-    k_sample = int(expected) + 4 * isqrt(int(expected) + 1) + 4
+    k_sample = int(expected) + 3 * isqrt(int(expected) + 1) + 4
     sample = source.sample(SAMPLE_STRIDE) if k >= SAMPLE_FROM_K else source
     if k < SAMPLE_FROM_K or 8 * k_sample > sample.n_rows:
         return _no_limits(source, len(queries))
@@ -189,7 +190,7 @@ def _no_limits(source: Source, n_queries: int) -> NDArray[np.int64]:
 
 def _scan(source: Source, rows: Rows, queries: Codes, k: int, limits: NDArray[np.int64]) -> Ranked:
     """The k nearest rows among those below the limits; −1 where there are fewer."""
-    capacity = min(2 * k, k + source.n_rows) + 32
+    capacity = k + k // 4 + 32
     at_once = max(LANES, BOARD_BYTES // (12 * capacity) // LANES * LANES)
     distances, found = np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.int64)
     for start in range(0, len(queries), at_once):
@@ -233,8 +234,7 @@ def _parts(source: Source, n_groups: int) -> list[Part]:
     """
     threads = compute.n_threads()
     if source.laid_out and n_groups >= 2 * threads:
-        n_parts = min(n_groups, 2 * threads)
-        return [Part(slice(*span), 0, source.n_tiles) for span in spans(n_groups, n_parts)]
+        return [Part(slice(*span), 0, source.n_tiles) for span in spans(n_groups)]
     return [Part(slice(0, n_groups), *span) for span in spans(source.n_tiles)]
 
 

@@ -10,12 +10,12 @@ The vectors are LLVM's own, so the same kernel serves any CPU.
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from llvmlite.binding import get_host_cpu_features
+from numba import config, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 LANES = 8
-WIDTHS = (1, 2, 4, 8)
 _WORD = ir.IntType(64)
 _VECTOR = ir.VectorType(_WORD, LANES)
 _FLAGS = ir.VectorType(ir.IntType(1), LANES)
@@ -154,6 +154,12 @@ class _Scan:
             now.add_incoming(summed, loop)
         build.position_at_end(full)
         return sums
+
+
+def group_widths() -> tuple[int, ...]:
+    """Queries in a group: up to 8 where there are 32 registers of 512 bits, else up to 4, lest registers spill."""
+    features = get_host_cpu_features().flatten() if config.CPU_FEATURES is None else config.CPU_FEATURES
+    return (1, 2, 4, 8) if "+avx512f" in features else (1, 2, 4)
 
 
 def _number(value: int) -> Any:
