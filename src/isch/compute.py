@@ -30,7 +30,7 @@ def n_threads() -> int:
 
 def block_rows(n_features: int) -> int:
     """Rows in a block: enough to keep a matrix product busy, few enough to stay near the cache."""
-    return 1024 if n_features <= 16_384 else 512
+    return 1024 if n_features <= 32_768 else 512
 
 
 class _Pool:

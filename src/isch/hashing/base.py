@@ -5,7 +5,7 @@ whose signs are the bits. Opening, checking, streaming, packing, saving are writ
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -21,8 +21,10 @@ from isch import codes, compute, distances
 from isch import features as feature_sources
 from isch.codes import Codes
 from isch.errors import InputError, ParameterError
-from isch.features import Block, Features
+from isch.features import Block, Features, dense
 from isch.hashing import files
+
+Projector = Callable[[Block], NDArray[np.floating[Any]]]
 
 POSITIVE = Interval(Integral, 1, None, closed="left")
 
@@ -64,7 +66,8 @@ class Hasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def project(self, X: Any) -> NDArray[np.float32]:
         """The real values whose signs are the bits, float32 (n, n_bits)."""
         features = self._open_fitted(X)
-        parts = compute.map_blocks(features, lambda b: self._project(b).astype(np.float32, copy=False), "projecting")
+        project = self._projector()
+        parts = compute.map_blocks(features, lambda b: project(b).astype(np.float32, copy=False), "projecting")
         return np.concatenate(list(parts))
 
     @property
@@ -97,8 +100,13 @@ class Hasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Values (rows, n_bits) whose signs are the bits of the rows of a block (dense of any dtype, or CSR)."""
         raise NotImplementedError
 
+    def _projector(self) -> Projector:
+        """``_project``, with whatever it needs for all blocks prepared once."""
+        return self._project
+
     def _encode(self, features: Features) -> Iterator[Codes]:
-        return compute.map_blocks(features, lambda block: codes.pack(self._project(block) >= 0), "encoding")
+        project = self._projector()
+        return compute.map_blocks(features, lambda block: codes.pack(project(block) >= 0), "encoding")
 
     def _rng(self) -> np.random.Generator:
         """A generator that depends on ``random_state`` alone."""
@@ -144,15 +152,26 @@ class Hasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class LinearHasher(Hasher):
-    """A method whose bits are the signs of a linear map of centred data: z = (x − μ) L."""
+    """A method whose bits are the signs of a linear map of centred data: z = (x − μ) L = x L − μ L."""
 
     mean_: NDArray[np.float64]  # μ, (d,)
     projection_: NDArray[np.float32]  # L, (d, m)
 
     def _project(self, block: Block) -> NDArray[np.floating[Any]]:
-        if issparse(block):
-            return np.asarray(block @ self.projection_) - (self.mean_ @ self.projection_).astype(np.float32)
-        return centred(block, self.mean_) @ self.projection_
+        return self._projector()(block)
+
+    def _projector(self) -> Projector:
+        mean, projection = self.mean_, self.projection_
+        offset = mean.astype(np.float32) @ projection
+
+        def project(block: Block) -> NDArray[np.floating[Any]]:
+            if block.dtype == np.float64 and not issparse(block):
+                return centred(block, mean) @ projection
+            values = np.asarray((block if issparse(block) else dense(block)) @ projection, np.float32)
+            values -= offset
+            return values
+
+        return project
 
 
 def centred(block: NDArray[Any], mean: NDArray[np.float64]) -> NDArray[np.float32]:

@@ -198,7 +198,7 @@ class ISCH(LinearHasher):
         """(Z, W) with the mean square of Z = (X − μ) W equal to 1: no code depends on it, quantisation errors do."""
         rows = Subset(sample, compute.sample(sample, max(2, ROTATION_VALUES // self.n_bits), rng))
         self.projection_ = W
-        Z = np.concatenate(list(compute.map_blocks(rows, self._project, "projecting")))
+        Z = np.concatenate(list(compute.map_blocks(rows, self._projector(), "projecting")))
         scale = np.float32(1 / np.sqrt(np.einsum("ij,ij->", Z, Z, dtype=np.float64) / Z.size))
         return Z * scale, W * scale
 
