@@ -271,8 +271,8 @@ def _as_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
 
 def grey(image: Image) -> NDArray[np.float32]:
     """The mean of the channels, 0 to 255, (height, width)."""
-    mean: NDArray[np.float32] = image.mean(axis=2, dtype=np.float32)
-    return mean
+    red, green, blue = np.moveaxis(image, 2, 0)  # added plainly: a mean over so short an axis takes five times as long
+    return np.asarray((red.astype(np.float32) + green + blue) / np.float32(3))
 
 
 def resize(image: Image, height: int, width: int) -> Image:
