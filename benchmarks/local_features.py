@@ -1,7 +1,7 @@
 """Dense SIFT, BoW, VLAD, Fisher vectors and LLC: images a second beside OpenCV's SIFT on the same grid, and precision.
 
     python benchmarks/local_features.py speed
-    python benchmarks/local_features.py precision
+    python benchmarks/local_features.py precision [llc=llc.npz ...]     vectors stored before are not computed again
 
 Needs the thumbnails in $ISCH_DATA/tiny-imagenet-20k.
 """
@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import cv2
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from report import machine, section, table
 from skimage import data
 
-from isch import compute
+from isch import compute, features
 from isch.describe import sift
 from isch.describe.bow import BoW
 from isch.describe.fisher import Fisher
@@ -43,11 +43,16 @@ def opencv_sift(image: Image, min_side: int, step: int) -> int:
     detector, count = cv2.SIFT_create(), 0  # type: ignore[attr-defined]
     for scale in SCALES:
         resized = sift.resized(picture, *(max(1, round(side * scale)) for side in picture.shape)).astype(np.uint8)
-        rows, columns = (sift.grid(side, 20, step) for side in resized.shape)
-        points = [cv2.KeyPoint(float(x + 7.5), float(y + 7.5), 10 / 3, 0, 0, 0) for y in rows for x in columns]
+        points = keypoints(*resized.shape, step)
         if points:
             count += len(detector.compute(resized, points)[1])
     return count
+
+
+@cache
+def keypoints(height: int, width: int, step: int) -> list[Any]:
+    rows, columns = (sift.grid(side, 20, step) for side in (height, width))
+    return [cv2.KeyPoint(float(x + 7.5), float(y + 7.5), 10 / 3, 0, 0, 0) for y in rows for x in columns]
 
 
 def our_sift(image: Image, min_side: int, step: int) -> int:
@@ -55,16 +60,20 @@ def our_sift(image: Image, min_side: int, step: int) -> int:
 
 
 def per_second(function: Callable[[Any], Any], items: Sequence[Any]) -> float:
-    """Items a second on all cores, the best of several runs after one to warm up."""
+    """Items a second on all cores, the best of several runs after one to warm up.
 
-    def seconds() -> float:
+    Items are shared out to the cores, or come one by one to OpenCV's own threads, whichever is faster.
+    """
+
+    def seconds(run: Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]], cv_threads: int) -> float:
+        cv2.setNumThreads(cv_threads)
         start = time.perf_counter()
-        for _ in compute.parallel(function, items):
+        for _ in run(function, items):
             pass
         return time.perf_counter() - start
 
-    seconds()
-    return len(items) / min(seconds() for _ in range(REPEATS))
+    ways: list[tuple[Any, int]] = [(compute.parallel, 1), (map, compute.n_threads())]
+    return len(items) / min(seconds(*way) for _ in range(1 + REPEATS) for way in ways)
 
 
 def sift_rows() -> Iterable[list[object]]:
@@ -104,14 +113,14 @@ def describer_rows() -> Iterable[list[object]]:
 
 
 def speed() -> None:
-    cv2.setNumThreads(1)  # pictures are shared out to the cores, for OpenCV too: faster than its own threads
     ours = table(["pictures", "descriptors", "isch images/s", "OpenCV images/s", "ratio"], list(sift_rows()))
     whole = table(
         ["descriptor", "dimensions", "images/s", "OpenCV's SIFT alone, images/s", "ratio"], list(describer_rows())
     )
     text = f"""## Local features: dense SIFT and what is made of it
 
-{machine("opencv-python-headless")} All cores for everybody.
+{machine("opencv-python-headless")} All cores for everybody: pictures
+shared out to threads, or one by one with OpenCV's own threads, whichever was faster.
 
 Decoded pictures to SIFT at scales 1, 1/2, 1/4, beside `cv2.SIFT.compute` on the same grid:
 
@@ -139,18 +148,23 @@ def precision_at_10(rows: Any, labels: NDArray[np.intp], n_queries: int = 2000) 
     return hits / (10 * n_queries)
 
 
-def precision() -> None:
-    files = paths()
+def vectors_of(describer: BoW | VLAD | Fisher | LLC, files: list[str]) -> Any:
+    if isinstance(describer, BoW):
+        describer.set_params(norm="l2")  # so that products rank as distances do
+    describer.fit(files)
+    return stack([batch.vectors for batch in describer.batches(files, strict=True) if batch.vectors is not None])
+
+
+def precision(*stored: str) -> None:
+    files, known = paths(), dict(pair.split("=", 1) for pair in stored)
     _, labels = np.unique([os.path.basename(os.path.dirname(path)) for path in files], return_inverse=True)
     chance = (np.bincount(labels)[0] - 1) / (len(labels) - 1)
     rows: list[list[object]] = []
     for describer in describers():
-        if isinstance(describer, BoW):
-            describer.set_params(norm="l2")  # so that products rank as distances do
-        describer.fit(files)
-        vectors = stack([batch.vectors for batch in describer.batches(files, strict=True) if batch.vectors is not None])
+        name = describer.name
+        vectors = features.open(known[name]).read(0, len(files)) if name in known else vectors_of(describer, files)
         value = precision_at_10(vectors, labels)
-        rows.append([describer.name, f"{describer.n_features_out:,}", f"{value:.4f}", f"{value / chance:.1f} ×"])
+        rows.append([name, f"{vectors.shape[1]:,}", f"{value:.4f}", f"{value / chance:.1f} ×"])
         print(rows[-1], flush=True)
     text = f"""## Local features: precision
 
@@ -163,4 +177,4 @@ and mixtures learned from 200,000 descriptors without labels; 2-norm precision@1
 
 
 if __name__ == "__main__":
-    {"speed": speed, "precision": precision}[sys.argv[1] if len(sys.argv) > 1 else "speed"]()
+    {"speed": speed, "precision": precision}[sys.argv[1]](*sys.argv[2:])
