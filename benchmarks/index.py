@@ -1,0 +1,159 @@
+"""The index on disk: adding, opening 10 million codes, and what re-ranking adds to a scan.
+
+python benchmarks/index.py              about two minutes, 2 GB of disk
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from report import machine, section, table
+
+from isch import LSH, CodeTable, Index, nearest
+from isch.search import rerank
+from isch.search.snapshot import Snapshot
+
+ROWS = 10_000_000  # a run with fewer is a trial: it prints and leaves the document alone
+N_BITS, BATCH, K = 256, 256, 10
+
+OPENING = """
+import time
+import resource
+from pathlib import Path
+from isch import Index
+import isch.search.index
+def resident():
+    return int(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmRSS")))
+def read():
+    return int(next(line.split()[1] for line in open("/proc/self/io") if line.startswith("read_bytes")))
+before, disk, start = resident(), read(), time.perf_counter()
+index = Index.open({path!r})
+took = time.perf_counter() - start
+print(took, len(index), resident() - before, read() - disk)
+"""
+
+
+def median(function: Callable[[], object], repeats: int = 7) -> float:
+    function()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        function()
+        times.append(time.perf_counter() - start)
+    return float(np.median(times))
+
+
+def adding(folder: Path, n: int) -> tuple[Path, list[list[object]]]:
+    """Build the index that is then opened; also a smaller one with names."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 256, (n, N_BITS // 8), dtype=np.uint8)
+    lines: list[list[object]] = []
+    few = n // 10
+    cases = {
+        f"{few:,} codes, keys like file names, metadata": (
+            codes[:few],
+            [f"photos/{i % 1000:03d}/IMG_{i:08d}.jpg" for i in range(few)],
+            [{"album": str(i % 100), "year": 1990 + i % 35} for i in range(few)],
+        ),
+        f"{n:,} codes, numbered": (codes, None, None),
+    }
+    for number, (name, (rows, keys, metadata)) in enumerate(cases.items()):
+        with Index.create(folder / f"{number}.isch", n_bits=N_BITS) as index:
+            start = time.perf_counter()
+            index.add(rows, keys, metadata)
+            took = time.perf_counter() - start
+            lines.append([f"add {name}", f"{took:.1f} s", f"{len(rows) / took:,.0f} rows/s"])
+            if metadata is not None:
+                lines += filtering(index, rows[:1])
+    return folder / "1.isch", lines
+
+
+def filtering(index: Index, query: np.ndarray) -> list[list[object]]:
+    lines: list[list[object]] = []
+    for name, where in (("1 %", {"album": "7"}), ("half", {"year": {"<": 2008}})):
+        start = time.perf_counter()
+        index.search(query, K, where=where)
+        first = time.perf_counter() - start
+        again = median(partial(index.search, query, K, where=where))
+        lines.append(
+            [f"one query, `where` that leaves {name}", f"{first * 1e3:.0f} ms", f"again: {again * 1e3:.1f} ms"]
+        )
+    return lines
+
+
+def opening(path: Path) -> list[object]:
+    command = [sys.executable, "-c", OPENING.format(path=str(path))]
+    outputs = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(5)]
+    runs = [tuple(map(float, output.split())) for output in outputs]
+    took, items, memory, disk = sorted(runs)[2]
+    note = f"+{memory / 1024:.1f} MiB resident, {disk / 1024:.0f} KiB read from disk"
+    return [f"open {items:,.0f} × {N_BITS} bits (new process, median of 5)", f"{took * 1e3:.1f} ms", note]
+
+
+def reranking(folder: Path, n: int) -> list[list[object]]:
+    """The scan for k, beside the scan for the candidates and their re-ranking; of random and of clustered codes."""
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(1000, 128)).astype(np.float32)
+    data = centres[rng.integers(0, 1000, n)] + rng.normal(size=(n, 128)).astype(np.float32)
+    hasher = LSH(n_bits=N_BITS).fit(data[:1000])
+    queries = data[rng.integers(0, n, BATCH)] + 0.3 * rng.normal(size=(BATCH, 128)).astype(np.float32)
+    codes = {"clustered": hasher.transform(data), "random": rng.integers(0, 256, (n, N_BITS // 8), dtype=np.uint8)}
+    lines: list[list[object]] = []
+    for name, rows in codes.items():
+        with Index.create(folder / f"{name}.isch", hasher) as index:
+            index.add_codes(rows)
+            lines += compare(name, index, queries)
+    return lines
+
+
+def compare(name: str, index: Index, queries: np.ndarray) -> list[list[object]]:
+    snapshot, values = Snapshot(index.path), index.hasher.project(queries)
+    codes, wanted = np.packbits(values >= 0, axis=1), rerank.candidates(K, None)
+
+    def refined() -> None:
+        _, rows = snapshot.nearest(codes, wanted, index.distance, None)
+        rerank.best(rerank.asymmetric(snapshot, values, rows), rows, K)
+
+    scan = median(lambda: snapshot.nearest(codes, K, index.distance, None))
+    both = median(refined)
+    memory = CodeTable(snapshot.codes(np.arange(len(snapshot))))
+    plain = median(lambda: nearest(codes, memory, K))
+    whole = [median(partial(index.search, queries, K, rerank=method)) for method in (None, "asymmetric")]
+    return [
+        [f"{name} codes in memory: `nearest`, k = {K}", f"{plain * 1e3:.1f} ms", ""],
+        [f"{name} codes: the scan of the index, k = {K}", f"{scan * 1e3:.1f} ms", f"{scan / plain:.2f} × memory"],
+        [f"{name} codes: with {wanted} candidates re-ranked", f"{both * 1e3:.1f} ms", f"+{both / scan - 1:.0%}"],
+        [f"{name} codes: `search` without, with re-ranking", f"{whole[0] * 1e3:.1f} ms", f"{whole[1] * 1e3:.1f} ms"],
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=ROWS)
+    rows = parser.parse_args().rows
+    with tempfile.TemporaryDirectory() as name:
+        path, lines = adding(Path(name), rows)
+        lines.append(opening(path))
+        batches = reranking(Path(name), rows // 10)
+    text = f"""## The index on disk
+
+{table(["what", "time", ""], lines)}
+
+Re-ranking, {rows // 10:,} × {N_BITS} bits, batch of {BATCH}; `search` also projects the queries and looks up keys:
+
+{table(["what", "time", ""], batches)}
+
+{machine()}"""
+    print(text)
+    if rows >= ROWS:
+        section("index", text)
+
+
+if __name__ == "__main__":
+    main()
