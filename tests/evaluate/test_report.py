@@ -1,13 +1,14 @@
 """Summary, figures and report, from stored results alone."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from isch.errors import FileError
+from isch.errors import FileError, ParameterError
 from isch.evaluate import figures, report
 from isch.evaluate.experiment import execute, read
 from isch.evaluate.results import Store
@@ -46,6 +47,20 @@ def test_figures_are_written_as_png_and_svg_with_every_method(summary: Summary, 
     assert names == ["toy-precision-recall.png", "toy-precision-recall.svg", "toy.png", "toy.svg"]
     assert all(path.stat().st_size > 5_000 for path in written)
     assert (tmp_path / "figures" / "toy.png").read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize("kind", ["recall", "dimensions"])
+def test_other_kinds_of_figure(summary: Summary, tmp_path: Path, kind: str) -> None:
+    other = replace(summary, experiment=replace(summary.experiment, figure={"kind": kind, "ranks": 100}))
+    written = {path.name for path in figures.draw(other, tmp_path)}
+    assert "toy.png" in written
+    assert ("toy-precision-recall.png" in written) == (kind == "recall")
+
+
+def test_an_unknown_kind_of_figure_lists_the_known(summary: Summary, tmp_path: Path) -> None:
+    other = replace(summary, experiment=replace(summary.experiment, figure={"kind": "pie"}))
+    with pytest.raises(ParameterError, match="unknown kind of figure 'pie'; known: bits, dimensions, recall"):
+        figures.draw(other, tmp_path)
 
 
 def test_every_method_has_a_look_of_its_own(summary: Summary) -> None:

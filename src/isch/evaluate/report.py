@@ -54,7 +54,15 @@ def _spread(cell: Cell, measure: str) -> str:
 def cost_table(summary: Summary) -> str:
     """What each method costs at one length."""
     length = figures.chosen_length(summary)
-    head = ["method", "training s", "training CPU s", "encoding /s", "queries /s", "model", "an item", "extra memory"]
+    head = [
+        "method",
+        "training, CPU s",
+        "vectors encoded / CPU s",
+        "queries / CPU s",
+        "model",
+        "an item",
+        "extra memory",
+    ]
     lines = [_line(head), _line(["---"] * len(head))]
     for label in summary.labels:
         cell = summary.cells.get((label, length)) or summary.cells.get((label, None))
@@ -64,16 +72,21 @@ def cost_table(summary: Summary) -> str:
 
 
 def _costs(cell: Cell) -> list[str]:
-    encodes = cell.cost("encoding_seconds") > 1e-3
     return [
-        f"{cell.cost('training_seconds'):.1f}",
         f"{cell.cost('training_cpu_seconds'):.1f}",
-        f"{cell.cost('encoding_per_second'):,.0f}" if encodes else "–",
-        f"{cell.cost('search_per_second'):,.0f}",
+        _rate(cell, "encoding"),
+        _rate(cell, "search"),
         _bytes(cell.cost("model_bytes")),
         _bytes(cell.cost("item_bytes")),
         _bytes(cell.cost("peak_bytes")),
     ]
+
+
+def _rate(cell: Cell, what: str) -> str:
+    """Items a second of processor time, which other work on the machine disturbs less than time by the clock."""
+    items = cell.cost(f"{what}_per_second") * cell.cost(f"{what}_seconds")
+    spent = cell.cost(f"{what}_cpu_seconds")
+    return f"{items / spent:,.0f}" if spent > 1e-3 else "–"
 
 
 def _bytes(value: float) -> str:
@@ -164,8 +177,8 @@ Written by `isch bench report` from the stored results in `results/`; figures sh
 
 Every measure is the expected value over a random order within ties, the same for all methods; queries are never in
 the database, and methods learn from the database alone, without labels. The seed draws the queries and whatever the
-method draws. Seconds and queries per second were taken while the experiments ran, with other work on the machine, and
-show orders of magnitude only; docs/benchmarks.md has speed measured on a quiet machine."""
+method draws. Costs are processor time of all cores, taken while the experiments ran with other work on the machine;
+they show orders of magnitude only. docs/benchmarks.md has speed measured on a quiet machine."""
 
 
 def write(store: Store, path: Path, names: Iterable[str] | None = None) -> list[str]:
