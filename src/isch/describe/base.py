@@ -56,8 +56,8 @@ class Describer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             self._fit(sources(images))
         return self
 
-    def transform(self, images: Any) -> Block:
-        """One vector a picture, float32 (n, n_features_out) unless the descriptor says otherwise."""
+    def transform(self, images: Any) -> Any:
+        """One vector a picture, float32 (n, n_features_out); a CSR array where the descriptor is sparse."""
         blocks = [batch.vectors for batch in self.batches(images, strict=True) if batch.vectors is not None]
         if not blocks:
             raise InputError("n_samples = 0: there are no pictures to describe")
@@ -81,7 +81,7 @@ class Describer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 advance(len(batch.positions) + len(batch.failures))
                 yield batch
 
-    def describe(self, images: Sequence[Image]) -> Block:
+    def describe(self, images: Sequence[Image]) -> Any:
         """Vectors of decoded pictures (uint8, (height, width, 3)), in this thread."""
         return self._describe([self._prepare(image) for image in images])
 
