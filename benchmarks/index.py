@@ -39,14 +39,16 @@ print(took, len(index), resident() - before, read() - disk)
 """
 
 
-def median(function: Callable[[], object], repeats: int = 7) -> float:
+def side_by_side(*functions: Callable[[], object], repeats: int = 21) -> list[float]:
+    """Medians of functions called in turn, so that a slow moment of the machine falls on all of them."""
+    times = [[_timed(function) for function in functions] for _ in range(repeats + 1)]
+    return [float(value) for value in np.median(times[1:], axis=0)]
+
+
+def _timed(function: Callable[[], object]) -> float:
+    start = time.perf_counter()
     function()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - start)
-    return float(np.median(times))
+    return time.perf_counter() - start
 
 
 def adding(folder: Path, n: int) -> tuple[Path, list[list[object]]]:
@@ -80,7 +82,7 @@ def filtering(index: Index, query: np.ndarray) -> list[list[object]]:
         start = time.perf_counter()
         index.search(query, K, where=where)
         first = time.perf_counter() - start
-        again = median(partial(index.search, query, K, where=where))
+        (again,) = side_by_side(partial(index.search, query, K, where=where))
         lines.append(
             [f"one query, `where` that leaves {name}", f"{first * 1e3:.0f} ms", f"again: {again * 1e3:.1f} ms"]
         )
@@ -120,11 +122,14 @@ def compare(name: str, index: Index, queries: np.ndarray) -> list[list[object]]:
         _, rows = snapshot.nearest(codes, wanted, index.distance, None)
         rerank.best(rerank.asymmetric(snapshot, values, rows), rows, K)
 
-    scan = median(lambda: snapshot.nearest(codes, K, index.distance, None))
-    both = median(refined)
     memory = CodeTable(snapshot.codes(np.arange(len(snapshot))))
-    plain = median(lambda: nearest(codes, memory, K))
-    whole = [median(partial(index.search, queries, K, rerank=method)) for method in (None, "asymmetric")]
+    plain, scan, both, *whole = side_by_side(
+        lambda: nearest(codes, memory, K),
+        lambda: snapshot.nearest(codes, K, index.distance, None),
+        refined,
+        partial(index.search, queries, K, rerank=None),
+        partial(index.search, queries, K, rerank="asymmetric"),
+    )
     return [
         [f"{name} codes in memory: `nearest`, k = {K}", f"{plain * 1e3:.1f} ms", ""],
         [f"{name} codes: the scan of the index, k = {K}", f"{scan * 1e3:.1f} ms", f"{scan / plain:.2f} × memory"],
