@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
@@ -89,6 +89,7 @@ class _Blas:
 
 _blas = _Blas()
 os.register_at_fork(after_in_child=_blas.__init__)  # type: ignore[misc]
+single_threaded_blas = _blas.single
 
 
 def parallel(function: Callable[[T], R], items: Iterable[T], *, blas: bool = True) -> Iterator[R]:
@@ -97,7 +98,7 @@ def parallel(function: Callable[[T], R], items: Iterable[T], *, blas: bool = Tru
     ``blas=False`` promises that ``function`` calls no BLAS, and saves the milliseconds it takes to restrain it.
     """
     pool, waiting = _pool.get(), deque[Future[R]]()
-    with _blas.single() if blas else nullcontext():
+    with single_threaded_blas() if blas else nullcontext():
         try:
             for item in items:
                 waiting.append(pool.submit(function, item))
@@ -108,6 +109,25 @@ def parallel(function: Callable[[T], R], items: Iterable[T], *, blas: bool = Tru
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def together(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """``list(map(function, items))`` on all cores at once, without BLAS; the caller works too, and never waits in vain.
+
+    What no thread of the pool has begun when the caller is free, the caller does; so it may be called from the pool.
+    """
+    pool = _pool.get()
+    others = [pool.submit(function, item) for item in items[1:]]
+    try:
+        first = function(items[0])
+        rest = [
+            function(item) if other.cancel() else other.result()
+            for item, other in zip(reversed(items[1:]), reversed(others), strict=True)
+        ]
+        return [first, *reversed(rest)]
+    finally:
+        for other in others:
+            other.cancel()
 
 
 def map_blocks(features: Features, function: Callable[[Block], R], label: str, rows: int | None = None) -> Iterator[R]:

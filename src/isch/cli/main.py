@@ -5,6 +5,7 @@ import warnings
 
 import typer
 
+from isch.cli import bench, describe, index, models
 from isch.errors import IschError
 
 INTERRUPTED = 130  # the exit code that typer gives to Ctrl-C
@@ -19,9 +20,12 @@ app = typer.Typer(
 )
 
 
+for group in (models, describe, index, bench):
+    group.attach(app)
+
+
 def main() -> None:
     """Run the command line."""
-    _register()
     warnings.showwarning = _show_warning
     try:
         app(prog_name="isch")
@@ -38,16 +42,6 @@ def main() -> None:
         if stop.code == INTERRUPTED:
             _fail("interrupted; nothing half-written was left behind", INTERRUPTED)
         raise
-
-
-def _register() -> None:
-    """Attach each command group."""
-    from isch.cli import bench, describe, index, models
-
-    models.attach(app)
-    bench.attach(app)
-    index.attach(app)
-    describe.attach(app)
 
 
 def _fail(message: str, code: int) -> None:

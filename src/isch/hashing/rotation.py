@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr, svd
 
 from isch import progress
-from isch.compute import block_rows, parallel
+from isch.compute import block_rows, parallel, single_threaded_blas
 
 Matrix = NDArray[np.floating[Any]]
 
@@ -39,7 +39,8 @@ def learn(
     errors: list[float] = []
     squares = float(np.einsum("ij,ij->", Z, Z, dtype=np.float64))
     total = Z.sum(axis=0, dtype=np.float64)
-    with progress.task(label, n_iter, "iterations") as advance:
+    # the matrices of the updates are small: threads would cost more than they save, and round differently
+    with single_threaded_blas(), progress.task(label, n_iter, "iterations") as advance:
         for _ in range(n_iter):
             BtZ = correlate(Z, R, total)
             errors.append((squares + Z.size - 2 * float(np.sum(BtZ.T * R))) / Z.size)
