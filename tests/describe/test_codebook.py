@@ -23,7 +23,7 @@ SMALL: list[WordsDescriber | Fisher] = [
     BoW(n_words=12, n_iter=3),
     VLAD(n_words=6, n_iter=3),
     LLC(n_words=12, n_iter=3),
-    Fisher(n_components=3, n_dimensions=8, n_iter=3),
+    Fisher(n_words=3, n_dimensions=8, n_iter=3),
 ]
 each_describer = pytest.mark.parametrize("describer", SMALL, ids=lambda d: d.name)
 

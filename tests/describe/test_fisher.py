@@ -94,9 +94,9 @@ def test_principal_axes_equal_pca(data: NDArray[np.float64]) -> None:
 
 def test_length_is_two_numbers_a_component_and_dimension() -> None:
     pictures = np.random.default_rng(0).integers(0, 256, (4, 64, 64), dtype=np.uint8)
-    describer = Fisher(n_components=5, n_dimensions=16).fit(pictures)
+    describer = Fisher(n_words=5, n_dimensions=16).fit(pictures)
     assert describer.transform(pictures).shape == (4, 2 * 5 * 16)
-    unreduced = Fisher(n_components=5, n_dimensions=128, improved=False).fit(pictures)
+    unreduced = Fisher(n_words=5, n_dimensions=128, improved=False).fit(pictures)
     local = unreduced._prepare(np.repeat(pictures[0][..., None], 3, axis=2))
     mixture = Mixture(unreduced.weights_, unreduced.means_, unreduced.deviations_)
     expected = fisher_vector(local.values - unreduced.centre_, mixture)

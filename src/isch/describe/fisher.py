@@ -36,13 +36,13 @@ class Mixture(NamedTuple):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Fisher(LocalDescriber):
-    """2 × ``n_components`` × ``n_dimensions`` numbers: gradients by the means, then by the deviations.
+    """2 × ``n_words`` × ``n_dimensions`` numbers: gradients by the means, then by the deviations.
 
     Descriptors are first reduced by PCA to ``n_dimensions`` (128 keeps them as they are). ``improved`` takes signed
     square roots and brings the vector to length one.
     """
 
-    n_components: int = 64
+    n_words: int = 64
     n_dimensions: int = 64
     improved: bool = True
     n_iter: int = 30
@@ -50,7 +50,7 @@ class Fisher(LocalDescriber):
     name: ClassVar[str] = "fisher"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LocalDescriber._parameter_constraints,
-        "n_components": [POSITIVE],
+        "n_words": [POSITIVE],
         "n_dimensions": [Interval(Integral, 1, sift.LENGTH, closed="both")],
         "improved": ["boolean"],
         "n_iter": [POSITIVE],
@@ -63,10 +63,10 @@ class Fisher(LocalDescriber):
     def _fit(self, pictures: Iterable[Source]) -> None:
         rng = self._rng()
         descriptors = self._sample(pictures, rng)
-        need(len(descriptors), max(self.n_components, 2), "n_components")
+        need(len(descriptors), max(self.n_words, 2), "n_words")
         self.centre_ = descriptors.mean(axis=0, dtype=np.float64)
         self.axes_ = principal_axes(descriptors - self.centre_, self.n_dimensions)
-        mixture = fit_mixture(self._reduced(descriptors), self.n_components, self.n_iter, rng)
+        mixture = fit_mixture(self._reduced(descriptors), self.n_words, self.n_iter, rng)
         self.weights_, self.means_, self.deviations_ = mixture
 
     def _describe(self, batch: Sequence[Local]) -> Matrix:
@@ -87,12 +87,12 @@ def principal_axes(centred: NDArray[np.floating[Any]], n: int) -> Array:
     return np.ascontiguousarray(vectors[:, : -n - 1 : -1])
 
 
-def fit_mixture(X: Matrix, n_components: int, n_iter: int, rng: np.random.Generator) -> Mixture:
+def fit_mixture(X: Matrix, n_words: int, n_iter: int, rng: np.random.Generator) -> Mixture:
     """Expectation maximisation, begun from k-means; components that k-means leaves empty are left out."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.mixture import GaussianMixture
 
-    means, labels = kmeans.fit(X, n_components, n_iter, rng)
+    means, labels = kmeans.fit(X, n_words, n_iter, rng)
     spread = np.maximum(X.var(axis=0, dtype=np.float64), MIN_VARIANCE)
     variances = np.array([X[labels == k].var(axis=0, dtype=np.float64) for k in range(len(means))])
     model = GaussianMixture(
