@@ -237,6 +237,8 @@ def _trained(run: Run, ready: Material, trained: Trained) -> tuple[methods.Metho
         return method, meter
     with meter.timing("training"):
         method.fit(ready.database)
+    for name, seconds in getattr(method, "saved", {}).items():
+        meter.seconds[name] += seconds
     with meter.timing("encoding"):
         method.add(ready)
     if isinstance(method, methods.HasherMethod):

@@ -17,6 +17,7 @@ from isch.evaluate import peers
 from isch.evaluate.prepare import Material
 from isch.evaluate.rankers import AsymmetricRanker, CodeRanker, search_floats
 from isch.evaluate.ranking import Ranker
+from isch.evaluate.sharing import SharingISCH
 from isch.features import Features
 
 
@@ -56,7 +57,8 @@ class HasherMethod:
             raise unknown("ranking", self._ranking, self.RANKINGS)
         if "random_state" in hashing.method(name)._get_param_names():
             given["random_state"] = seed
-        self._hasher = hashing.hasher(name, n_bits=n_bits, **given)
+        made = hashing.hasher(name, n_bits=n_bits, **given)
+        self._hasher = SharingISCH(**made.get_params(deep=False)) if name == "isch" else made
         self._codes: Codes = np.empty((0, packed.width(n_bits)), np.uint8)
         self.model_key = json.dumps([name, n_bits, given], sort_keys=True)
 
@@ -83,6 +85,11 @@ class HasherMethod:
 
     def search(self, k: int) -> int:
         return self._ranker.search(k)
+
+    @property
+    def saved(self) -> dict[str, float]:
+        """Seconds that training would have taken more, had nothing been shared."""
+        return getattr(self._hasher, "saved", {})
 
     @property
     def model_bytes(self) -> int:
