@@ -1,6 +1,6 @@
 """Hamming search on all cores: how work is divided, and where the limits start."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import isqrt
 from typing import Any, NamedTuple, TypeVar
@@ -15,6 +15,7 @@ from isch.search.kernels import LANES, group_widths
 from isch.search.selection import Board, Rows
 
 Ranked = tuple[NDArray[np.int32], NDArray[np.int64]]
+T = TypeVar("T")
 R = TypeVar("R")
 
 SAMPLE_STRIDE = 32
@@ -142,7 +143,12 @@ def within(source: Source, queries: Codes, radius: int, allowed: NDArray[np.uint
     def scan(part: Part) -> NDArray[np.int64]:
         width = groups.shape[2]
         found: NDArray[np.int64] = selection.scan_within(
-            source.data, part.first, part.last, rows, groups[part.groups], _of(part, limits, width)
+            source.data,
+            part.first,
+            part.last,
+            rows,
+            groups[part.groups],
+            limits[part.groups.start * width : part.groups.stop * width],
         )
         found[:, 0] += part.groups.start * width
         return found
@@ -203,28 +209,30 @@ def _scan_some(source: Source, rows: Rows, queries: Codes, k: int, limits: NDArr
     groups = grouped(queries)
     width, starts = groups.shape[2], _padded(limits, groups)
 
-    def scan(part: Part) -> Ranked:
-        mine = _of(part, starts, width).copy()
-        n = len(mine)
-        board = Board(np.empty((n, capacity), np.int32), np.empty((n, capacity), np.int64), np.zeros(n, np.int64), mine)
-        selection.scan_nearest(source.data, part.first, part.last, rows, groups[part.groups], board, k)
-        best = np.empty((n, k), np.int32), np.empty((n, k), np.int64)
-        selection.finish(board, k, 64 * source.words, *best)
-        return best
+    parts, n = _parts(source, len(groups)), len(starts)
+    by_rows = len(parts) > 1 and parts[0].groups == parts[1].groups
+    shape = (len(parts) if by_rows else 1, n, k)
+    distances, found = np.empty(shape, np.int32), np.empty(shape, np.int64)
 
-    parts = _parts(source, len(groups))
-    ranked = on_all_cores(scan, parts)
-    if len(parts) == 1:
-        return ranked[0][0][: len(queries)], ranked[0][1][: len(queries)]
-    if parts[0].groups != parts[-1].groups:
-        return (
-            np.concatenate([distances for distances, _ in ranked])[: len(queries)],
-            np.concatenate([found for _, found in ranked])[: len(queries)],
-        )
-    merged = np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.int64)
-    stacked = (np.stack([pair[i][: len(queries)] for pair in ranked]) for i in (0, 1))
-    selection.merge(*stacked, *merged)
-    return merged
+    def scan(numbered: tuple[int, Part]) -> None:
+        number, part = numbered
+        mine = slice(part.groups.start * width, part.groups.stop * width)
+        board = _board(starts[mine], capacity)
+        selection.scan_nearest(source.data, part.first, part.last, rows, groups[part.groups], board, k)
+        into = number if by_rows else 0
+        selection.finish(board, k, 64 * source.words, distances[into, mine], found[into, mine])
+
+    on_all_cores(scan, list(enumerate(parts)))
+    if by_rows:
+        merged = np.empty((1, n, k), np.int32), np.empty((1, n, k), np.int64)
+        selection.merge(distances, found, merged[0][0], merged[1][0])
+        distances, found = merged
+    return distances[0, : len(queries)], found[0, : len(queries)]
+
+
+def _board(limits: NDArray[np.int64], capacity: int) -> Board:
+    shape = (len(limits), capacity)
+    return Board(np.empty(shape, np.int32), np.empty(shape, np.int64), np.zeros(len(limits), np.int64), limits.copy())
 
 
 def _parts(source: Source, n_groups: int) -> list[Part]:
@@ -240,8 +248,8 @@ def _parts(source: Source, n_groups: int) -> list[Part]:
 
 def spans(n: int, parts: int | None = None) -> list[tuple[int, int]]:
     """0:n in nearly equal parts, one a core unless said, none empty; one empty part if n is 0."""
-    borders = np.linspace(0, n, min(parts or compute.n_threads(), max(n, 1)) + 1).astype(int).tolist()
-    return list(pairwise(borders))
+    parts = min(parts or compute.n_threads(), max(n, 1))
+    return list(pairwise(part * n // parts for part in range(parts + 1)))
 
 
 def _padded(limits: NDArray[np.int64], groups: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -251,13 +259,6 @@ def _padded(limits: NDArray[np.int64], groups: NDArray[np.uint64]) -> NDArray[np
     return padded
 
 
-def _of(part: Part, values: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    return values[part.groups.start * width : part.groups.stop * width]
-
-
-def on_all_cores(function: Callable[..., R], items: list[Part] | list[tuple[int, int]]) -> list[R]:
+def on_all_cores(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """``function`` of each item, in order; a single item needs no thread."""
-    if len(items) == 1:
-        return [function(items[0])]
-    work: Iterator[R] = compute.parallel(function, items, blas=False)
-    return list(work)
+    return [function(items[0])] if len(items) == 1 else compute.together(function, items)

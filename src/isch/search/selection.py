@@ -51,29 +51,49 @@ def _load_word(typing, address):  # type: ignore[no-untyped-def]
     return types.uint64(types.int64), codegen
 
 
+@intrinsic
+def _copy_lanes(typing, address, stride, into):  # type: ignore[no-untyped-def]
+    """Store the 8 words that lie ``stride`` bytes apart from an address as one vector."""
+
+    def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        start, step, target = arguments
+        word, lanes = ir.IntType(64), ir.VectorType(ir.IntType(64), LANES)
+        vector = ir.Constant(lanes, ir.Undefined)
+        for lane in range(LANES):
+            at = builder.inttoptr(builder.add(start, builder.mul(step, word(lane))), word.as_pointer())
+            vector = builder.insert_element(vector, builder.load(at, align=1), ir.IntType(32)(lane))
+        builder.store(vector, builder.inttoptr(target, lanes.as_pointer()), align=8)
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
 @njit(cache=True, nogil=True)
 def lay_out(codes, first, last, tiles):  # type: ignore[no-untyped-def]
     """Write rows 8·first : 8·last of packed codes (n, bytes) as tiles; rows that do not exist become zero."""
     n, n_bytes = codes.shape
-    words, data = tiles.shape[1], codes.ctypes.data
+    whole, rest, data = n_bytes // 8, n_bytes % 8, codes.ctypes.data
     for tile in range(first, last):
-        into = tiles[tile - first]
-        for lane in range(LANES):
-            row = tile * LANES + lane
-            if row >= n:
-                into[:, lane] = 0
-                continue
-            at = data + row * n_bytes
-            for word in range(n_bytes // 8):
-                into[word, lane] = _load_word(at + 8 * word)
-            rest = n_bytes % 8
-            if rest and n_bytes > 8:
-                into[words - 1, lane] = _load_word(at + n_bytes - 8) >> np.uint64(64 - 8 * rest)
-            elif rest:
-                value = np.uint64(0)
-                for byte in range(rest):
-                    value |= np.uint64(codes[row, byte]) << np.uint64(8 * byte)
-                into[0, lane] = value
+        into, row = tiles[tile - first], tile * LANES
+        if row + LANES > n:
+            _lay_out_rest(codes, row, 0, into)
+            continue
+        for word in range(whole):
+            _copy_lanes(data + row * n_bytes + 8 * word, n_bytes, into[word].ctypes.data)
+        if rest and whole:
+            for lane in range(LANES):
+                last_word = _load_word(data + (row + lane + 1) * n_bytes - 8)
+                into[whole, lane] = last_word >> np.uint64(64 - 8 * rest)
+        elif rest:
+            _lay_out_rest(codes, row, whole, into)
+
+
+@njit(cache=True, nogil=True)
+def _lay_out_rest(codes, row, word, into):  # type: ignore[no-untyped-def]
+    """Write words from ``word`` on of the rows of a tile byte by byte; rows that do not exist become zero."""
+    into[word:] = 0
+    for lane in range(min(LANES, len(codes) - row)):
+        for byte in range(8 * word, codes.shape[1]):
+            into[byte // 8, lane] |= np.uint64(codes[row + lane, byte]) << np.uint64(8 * (byte % 8))
 
 
 @njit(cache=True, nogil=True)
@@ -86,7 +106,10 @@ def gather(tiles, rows, out):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _tiles_a_block(words):  # type: ignore[no-untyped-def]
+def _tiles_a_block(source, groups, words):  # type: ignore[no-untyped-def]
+    """Tiles to keep in the cache for all groups of queries; no limit where nothing is used twice."""
+    if source.ndim == 3 and groups == 1:
+        return max(1, len(source))
     return max(1, BLOCK_BYTES // (64 * words))
 
 
@@ -94,7 +117,7 @@ def _tiles_a_block(words):  # type: ignore[no-untyped-def]
 def _scratch(source, words):  # type: ignore[no-untyped-def]
     if source.ndim == 3:
         return np.empty((0, words, LANES), np.uint64)
-    return np.empty((_tiles_a_block(words), words, LANES), np.uint64)
+    return np.empty((_tiles_a_block(source, 0, words), words, LANES), np.uint64)
 
 
 @njit(cache=True, nogil=True)
@@ -180,7 +203,7 @@ def scan_nearest(source, first, last, rows, queries, board, k):  # type: ignore[
     """Enter tiles first:last of a source into the board of queries (group, word, query)."""
     groups, words, width = queries.shape
     out, histogram = np.empty(LANES * width + 1, np.int64), np.empty(64 * words + 1, np.int32)
-    scratch, step = _scratch(source, words), _tiles_a_block(words)
+    scratch, step = _scratch(source, words), _tiles_a_block(source, groups, words)
     for start in range(first, last, step):
         tiles = _block(source, start, min(start + step, last), scratch)
         for group in range(groups):
@@ -231,7 +254,11 @@ def merge(distances, rows, merged_distances, merged_rows):  # type: ignore[no-un
 def scan_within(source, first, last, rows, queries, limits):  # type: ignore[no-untyped-def]
     """Every row of tiles first:last below its query's limit: (query, distance, row), rows of a query in order."""
     groups, words, width = queries.shape
-    out, scratch, step = np.empty(LANES * width + 1, np.int64), _scratch(source, words), _tiles_a_block(words)
+    out, scratch, step = (
+        np.empty(LANES * width + 1, np.int64),
+        _scratch(source, words),
+        _tiles_a_block(source, groups, words),
+    )
     found, count = np.empty((1024, 3), np.int64), 0
     for start in range(first, last, step):
         tiles = _block(source, start, min(start + step, last), scratch)
@@ -277,7 +304,7 @@ def scan_all(source, first, last, n, queries, distances):  # type: ignore[no-unt
     """The distance of each query to each row of tiles first:last, into distances (queries, rows of these tiles)."""
     groups, words, width = queries.shape
     out, limits = np.empty(LANES * width + 1, np.int64), np.full(width, 64 * words + 1, np.int64)
-    scratch, step = _scratch(source, words), _tiles_a_block(words)
+    scratch, step = _scratch(source, words), _tiles_a_block(source, groups, words)
     for start in range(first, last, step):
         tiles = _block(source, start, min(start + step, last), scratch)
         for group in range(groups):
