@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from report import machine, section, table
 
 from isch import LSH, CodeTable, Index, nearest
@@ -39,10 +40,9 @@ print(took, len(index), resident() - before, read() - disk)
 """
 
 
-def side_by_side(*functions: Callable[[], object], repeats: int = 21) -> list[float]:
-    """Medians of functions called in turn, so that a slow moment of the machine falls on all of them."""
-    times = [[_timed(function) for function in functions] for _ in range(repeats + 1)]
-    return [float(value) for value in np.median(times[1:], axis=0)]
+def side_by_side(*functions: Callable[[], object], repeats: int = 25) -> NDArray[np.float64]:
+    """Times (repeats, functions) of functions called in turn: a slow moment of the machine falls on all of them."""
+    return np.array([[_timed(function) for function in functions] for _ in range(repeats + 1)])[1:]
 
 
 def _timed(function: Callable[[], object]) -> float:
@@ -82,7 +82,7 @@ def filtering(index: Index, query: np.ndarray) -> list[list[object]]:
         start = time.perf_counter()
         index.search(query, K, where=where)
         first = time.perf_counter() - start
-        (again,) = side_by_side(partial(index.search, query, K, where=where))
+        again = np.median(side_by_side(partial(index.search, query, K, where=where)))
         lines.append(
             [f"one query, `where` that leaves {name}", f"{first * 1e3:.0f} ms", f"again: {again * 1e3:.1f} ms"]
         )
@@ -123,41 +123,54 @@ def compare(name: str, index: Index, queries: np.ndarray) -> list[list[object]]:
         rerank.best(rerank.asymmetric(snapshot, values, rows), rows, K)
 
     memory = CodeTable(snapshot.codes(np.arange(len(snapshot))))
-    plain, scan, both, *whole = side_by_side(
+    times = side_by_side(
         lambda: nearest(codes, memory, K),
         lambda: snapshot.nearest(codes, K, index.distance, None),
         refined,
         partial(index.search, queries, K, rerank=None),
         partial(index.search, queries, K, rerank="asymmetric"),
     )
+    plain, scan, both, without, whole = np.median(times, axis=0) * 1e3
+    to_memory, to_scan = np.median(times[:, 1] / times[:, 0]), np.median(times[:, 2] / times[:, 1])
     return [
-        [f"{name} codes in memory: `nearest`, k = {K}", f"{plain * 1e3:.1f} ms", ""],
-        [f"{name} codes: the scan of the index, k = {K}", f"{scan * 1e3:.1f} ms", f"{scan / plain:.2f} × memory"],
-        [f"{name} codes: with {wanted} candidates re-ranked", f"{both * 1e3:.1f} ms", f"+{both / scan - 1:.0%}"],
-        [f"{name} codes: `search` without, with re-ranking", f"{whole[0] * 1e3:.1f} ms", f"{whole[1] * 1e3:.1f} ms"],
+        [f"{name} codes in memory: `nearest`, k = {K}", f"{plain:.1f} ms", ""],
+        [f"{name} codes: the scan of the index, k = {K}", f"{scan:.1f} ms", f"{to_memory:.2f} × memory"],
+        [f"{name} codes: with {wanted} candidates re-ranked", f"{both:.1f} ms", f"+{to_scan - 1:.0%}"],
+        [f"{name} codes: `search` without, with re-ranking", f"{without:.1f} ms", f"{whole:.1f} ms"],
     ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="+", choices=["disk", "rerank"])
     parser.add_argument("--rows", type=int, default=ROWS)
-    rows = parser.parse_args().rows
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        path, lines = adding(Path(name), rows)
-        lines.append(opening(path))
-        batches = reranking(Path(name), rows // 10)
-    text = f"""## The index on disk
+        for part in arguments.parts:
+            text = (disk if part == "disk" else scanned)(Path(name), arguments.rows)
+            print(text)
+            if arguments.rows >= ROWS:
+                section(f"index-{part}", text)
 
-{table(["what", "time", ""], lines)}
 
-Re-ranking, {rows // 10:,} × {N_BITS} bits, batch of {BATCH}; `search` also projects the queries and looks up keys:
+def disk(folder: Path, rows: int) -> str:
+    path, lines = adding(folder, rows)
+    return f"""## The index on disk
 
-{table(["what", "time", ""], batches)}
+{table(["what", "time", ""], [*lines, opening(path)])}
 
 {machine()}"""
-    print(text)
-    if rows >= ROWS:
-        section("index", text)
+
+
+def scanned(folder: Path, rows: int) -> str:
+    return f"""## Re-ranking: what it costs
+
+{rows // 10:,} × {N_BITS} bits, batch of {BATCH}, k = {K}; `search` also projects queries and looks up keys. Ratios are
+medians over rounds in which everything ran in turn.
+
+{table(["what", "time", ""], reranking(folder, rows // 10))}
+
+{machine()}"""
 
 
 if __name__ == "__main__":
