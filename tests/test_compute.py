@@ -28,7 +28,8 @@ def test_parallel_passes_errors_on() -> None:
 
 def test_blas_is_single_threaded_inside_and_restored_outside_whoever_leaves_last() -> None:
     def blas() -> list[int]:
-        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+        """Of NumPy and SciPy; faiss brings one over OpenMP, whose setting belongs to each thread."""
+        return [pool["num_threads"] for pool in threadpool_info() if pool.get("threading_layer") == "pthreads"]
 
     before = blas()
     first = compute.parallel(lambda _: blas(), range(10))
