@@ -11,7 +11,7 @@ import isch
 from isch import features
 from isch.errors import IschWarning
 from isch.hashing import pca
-from isch.hashing.sp import keep_largest
+from isch.hashing.sp import LANES, keep_largest, sparse_products
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +77,15 @@ def test_sparse_products_equal_dense_ones(X: NDArray[np.float64]) -> None:
     want = (X - hasher.mean_) @ hasher.sparse_projection_.toarray().T
     np.testing.assert_allclose(hasher.project(X), want, atol=1e-4)
     np.testing.assert_allclose(hasher.project(csr_array(X)), want, atol=1e-3)
+
+
+@pytest.mark.parametrize("columns", [1, 5, 2047, 2048, 2049, 5000])
+def test_compiled_products_equal_those_of_scipy(columns: int) -> None:
+    rng = np.random.default_rng(2)
+    matrix = csr_array(np.where(rng.random((7, columns)) < 0.3, rng.normal(size=(7, columns)), 0).astype(np.float32))
+    lanes, out = rng.normal(size=(columns, LANES)).astype(np.float32), np.full((7, LANES), np.nan, np.float32)
+    sparse_products(matrix.data, matrix.indices, matrix.indptr, lanes, out)
+    np.testing.assert_allclose(out, matrix @ lanes, rtol=1e-4, atol=1e-4)
 
 
 def test_empty_rows_are_warned_of() -> None:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from isch import compute, kmeans, progress
-from isch.features import Block, Features
+from isch.features import Features
 from isch.hashing import pca
-from isch.hashing.base import POSITIVE, LinearHasher
+from isch.hashing.base import POSITIVE, LinearHasher, Projector
 
 INNER_STEPS = 10  # majorisation steps of one centre in one round
 
@@ -90,9 +90,13 @@ class KMH(LinearHasher):
         """The columns of each subspace."""
         return np.split(Z, np.cumsum(self.widths_)[:-1], axis=1)
 
-    def _project(self, block: Block) -> NDArray[np.floating[Any]]:
+    def _projector(self) -> Projector:
+        linear = super()._projector()
+        return lambda block: self._margins(linear(block))
+
+    def _margins(self, Z: NDArray[Any]) -> NDArray[np.floating[Any]]:
         columns, start = [], 0
-        for bits, part in zip(self.bits_, self._parts(super()._project(block)), strict=True):
+        for bits, part in zip(self.bits_, self._parts(Z), strict=True):
             stop = start + (part.shape[1] << bits)
             columns.append(margins(part, self.centres_[start:stop].reshape(1 << bits, -1), bits))
             start = stop

@@ -18,9 +18,9 @@ from sklearn.utils._param_validation import Interval
 
 from isch import compute, distances
 from isch.errors import InputError, IschWarning
-from isch.features import Block, Features
+from isch.features import Features
 from isch.hashing import pca
-from isch.hashing.base import POSITIVE, LinearHasher
+from isch.hashing.base import POSITIVE, LinearHasher, Projector
 
 LEAST_BINS, MOST_BINS = 10, 50
 ROWS_PER_BIN = 10
@@ -136,8 +136,11 @@ class MDSH(LinearHasher):
         spacing = (high[used] - low[used]) / bins
         self.grids_ = np.stack([low[used] + spacing / 2, spacing]).astype(np.float32)
 
-    def _project(self, block: Block) -> NDArray[np.floating[Any]]:
-        clipped = super()._project(block).clip(*self.limits_)
+    def _projector(self) -> Projector:
+        linear = super()._projector()
+        return lambda block: self._interpolated(linear(block).clip(*self.limits_))
+
+    def _interpolated(self, clipped: NDArray[Any]) -> NDArray[np.floating[Any]]:
         position = ((clipped - self.grids_[0]) / self.grids_[1])[:, self.coordinates_]
         left = np.clip(position.astype(np.int64), 0, self.values_.shape[1] - 2)
         bits = np.arange(self.n_bits)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from isch import compute
 from isch.features import Block, Features
 from isch.hashing import pca
-from isch.hashing.base import POSITIVE, LinearHasher
+from isch.hashing.base import POSITIVE, LinearHasher, Projector
 
 
 class SH(LinearHasher):
@@ -40,14 +40,14 @@ class SH(LinearHasher):
         basis = pca.principal(features, min(self.n_bits, features.shape[1]), self._rng())
         self.mean_ = basis.mean
         self.projection_ = basis.directions.astype(np.float32)
-        low, high = _ranges(features, super()._project)
+        low, high = _ranges(features, super()._projector())
         self.starts_ = low
         self.directions_, modes = smoothest_modes(high - low, self.n_bits)
         self.frequencies_ = modes * np.pi / _positive(high - low)[self.directions_]
 
-    def _project(self, block: Block) -> NDArray[np.floating[Any]]:
-        coordinates = super()._project(block) - self.starts_
-        return np.asarray(np.cos(coordinates[:, self.directions_] * self.frequencies_.astype(np.float32)))
+    def _projector(self) -> Projector:
+        linear, frequencies = super()._projector(), self.frequencies_.astype(np.float32)
+        return lambda block: np.asarray(np.cos((linear(block) - self.starts_)[:, self.directions_] * frequencies))
 
 
 def smoothest_modes(ranges: NDArray[Any], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -65,7 +65,7 @@ def _positive(ranges: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(np.maximum(ranges, max(float(ranges.max()) * 1e-6, 1e-30)))
 
 
-def _ranges(features: Features, project: Any) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _ranges(features: Features, project: Projector) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """(least, greatest) coordinate along each direction."""
 
     def extremes(block: Block) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import Interval
 from isch import compute
 from isch.errors import IschWarning
 from isch.features import Block, Features, dense
-from isch.hashing.base import POSITIVE, LinearHasher
+from isch.hashing.base import POSITIVE, LinearHasher, Projector
 
 NEIGHBOUR = 50
 PROBES = 100
@@ -52,8 +52,9 @@ class SKLSH(LinearHasher):
         self.phases_ = rng.uniform(0, 2 * np.pi, self.n_bits).astype(np.float32)
         self.thresholds_ = rng.uniform(-1, 1, self.n_bits).astype(np.float32)
 
-    def _project(self, block: Block) -> NDArray[np.floating[Any]]:
-        return np.asarray(np.cos(super()._project(block) + self.phases_) + self.thresholds_)
+    def _projector(self) -> Projector:
+        linear = super()._projector()
+        return lambda block: np.asarray(np.cos(linear(block) + self.phases_) + self.thresholds_)
 
     def _bandwidth(self, features: Features, rng: np.random.Generator) -> float:
         probes = compute.load(features, compute.sample(features, PROBES, rng), self.mean_)

@@ -9,6 +9,7 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 from sklearn.utils._param_validation import Interval
@@ -19,6 +20,9 @@ from isch.features import Block, Features
 from isch.hashing import pca
 from isch.hashing.base import POSITIVE, Hasher, centred
 from isch.hashing.rotation import correlate, procrustes
+
+LANES = 64  # rows that are multiplied together
+COLUMNS = 2048  # of the projection handled at a time, so that their values of those rows stay in the cache of a core
 
 
 class SP(Hasher):
@@ -98,7 +102,15 @@ class SP(Hasher):
         if issparse(block):
             offset = (R @ self.mean_).astype(np.float32)
             return np.asarray((block.astype(np.float32) @ R.T).toarray() - offset)
-        return np.asarray((R @ np.ascontiguousarray(centred(block, self.mean_).T)).T)
+        rows = centred(block, self.mean_)
+        out = np.empty((len(rows), self.n_bits), np.float32)
+        lanes, products = np.zeros((rows.shape[1], LANES), np.float32), np.empty((self.n_bits, LANES), np.float32)
+        for start in range(0, len(rows), LANES):
+            part = rows[start : start + LANES]
+            lanes[:, : len(part)] = part.T
+            sparse_products(R.data, R.indices, R.indptr, lanes, products)
+            out[start : start + LANES] = products[:, : len(part)].T
+        return out
 
 
 def keep_largest(matrix: NDArray[np.float64], sparsity: float) -> NDArray[np.float64]:
@@ -109,3 +121,35 @@ def keep_largest(matrix: NDArray[np.float64], sparsity: float) -> NDArray[np.flo
     modulus = np.abs(matrix)
     cut = np.partition(modulus, matrix.size - keep, axis=None)[matrix.size - keep]
     return np.where(modulus >= cut, matrix, 0.0)
+
+
+@njit(cache=True, nogil=True, fastmath=True)  # type: ignore[untyped-decorator]
+def sparse_products(data: Any, indices: Any, indptr: Any, lanes: Any, out: Any) -> None:
+    """The product of a CSR matrix (m, d) with sorted indices and ``lanes`` (d, LANES), into ``out`` (m, LANES).
+
+    A product of scipy.sparse reads and writes the whole result for each entry of the matrix; here four entries at a
+    time add to a sum that stays in registers and first-level cache.
+    """
+    position = indptr[:-1].copy()
+    total = np.zeros(LANES, np.float32)
+    out[:] = 0
+    for limit in range(COLUMNS, len(lanes) + COLUMNS, COLUMNS):
+        for i in range(len(position)):
+            p, end = position[i], position[i]
+            while end < indptr[i + 1] and indices[end] < limit:
+                end += 1
+            for lane in range(LANES):
+                total[lane] = out[i, lane]
+            while p + 4 <= end:
+                a, b, c, d = data[p], data[p + 1], data[p + 2], data[p + 3]
+                j, k, l, m = indices[p], indices[p + 1], indices[p + 2], indices[p + 3]  # noqa: E741
+                for lane in range(LANES):
+                    total[lane] += a * lanes[j, lane] + b * lanes[k, lane] + c * lanes[l, lane] + d * lanes[m, lane]
+                p += 4
+            while p < end:
+                for lane in range(LANES):
+                    total[lane] += data[p] * lanes[indices[p], lane]
+                p += 1
+            for lane in range(LANES):
+                out[i, lane] = total[lane]
+            position[i] = end

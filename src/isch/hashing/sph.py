@@ -69,7 +69,7 @@ class SPH(Hasher):
         with progress.task("spheres", self.n_iter, "iterations") as advance:
             for done in range(self.n_iter + 1):
                 squares, inside = halve(X, lengths, pivots)
-                overlaps = (inside @ inside.T).astype(np.float64)
+                overlaps = shared(inside)
                 if done == self.n_iter or balanced(overlaps, len(X)):
                     break
                 pivots = moved(pivots, overlaps, len(X))
@@ -109,6 +109,12 @@ def halve(X: Matrix, lengths: Matrix, pivots: Matrix) -> tuple[Matrix, Matrix]:
 
     radii, inside = zip(*compute.parallel(chunk, range(0, len(pivots), CHUNK)), strict=True)
     return np.concatenate(radii), np.concatenate(inside)
+
+
+def shared(inside: Matrix) -> NDArray[np.float64]:
+    """The number of rows in each pair of spheres."""
+    chunks = compute.parallel(lambda start: inside[start : start + CHUNK] @ inside.T, range(0, len(inside), CHUNK))
+    return np.concatenate(list(chunks)).astype(np.float64)
 
 
 def balanced(overlaps: NDArray[np.float64], n: int) -> bool:
