@@ -89,6 +89,10 @@ class CNN(Describer):
         vectors = network.run(scaled)
         return unit_rows(vectors) if self.normalise else vectors
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._preprocessing()  # so that a model that cannot be used stops the work before the first picture
+
     def _network(self) -> "Network":
         if self.model is None:
             return network(_default(), self.layer or "features", 0)
