@@ -1,5 +1,7 @@
 """Sharing a dictionary between code lengths changes no code."""
 
+from typing import Literal
+
 import numpy as np
 
 from isch import ISCH
@@ -8,9 +10,10 @@ from isch.evaluate.sharing import SharingISCH
 
 def test_codes_are_those_of_isch_alone() -> None:
     X = np.random.default_rng(0).standard_normal((400, 12)).astype(np.float32)
-    for n_bits, tau in ((4, "auto"), (8, "auto"), (8, 0.01)):
-        shared = SharingISCH(n_bits, tau=tau).fit(X)  # type: ignore[arg-type]
-        alone = ISCH(n_bits, tau=tau).fit(X)  # type: ignore[arg-type]
+    cases: list[tuple[int, float | Literal["auto"]]] = [(4, "auto"), (8, "auto"), (8, 0.01)]
+    for n_bits, tau in cases:
+        shared = SharingISCH(n_bits, tau=tau).fit(X)
+        alone = ISCH(n_bits, tau=tau).fit(X)
         np.testing.assert_array_equal(shared.transform(X), alone.transform(X))
         assert shared.n_atoms_ == alone.n_atoms_
     assert shared.saved

@@ -30,12 +30,14 @@ class SharingISCH(ISCH):
     ``saved`` is the time that was not spent again.
     """
 
+    saved: dict[str, float]
     _last: _Learned | None = None
 
     def _learn_dictionary(self, sample: Features, rng: np.random.Generator) -> Atoms:
         key, last = self._key(sample, rng), SharingISCH._last
         if last is not None and last.key == key:
-            vars(self).update(last.notes)
+            for name, value in last.notes.items():
+                setattr(self, name, value)
             rng.bit_generator.state = last.state
             self.saved = last.seconds
             return last.atoms
@@ -44,7 +46,7 @@ class SharingISCH(ISCH):
         notes = {name: value for name, value in vars(self).items() if name not in before}
         spent = {"training_seconds": time.perf_counter() - wall, "training_cpu_seconds": time.process_time() - cpu}
         SharingISCH._last = _Learned(key, atoms, notes, rng.bit_generator.state, spent)
-        self.saved: dict[str, float] = {}
+        self.saved = {}
         return atoms
 
     def _key(self, sample: Features, rng: np.random.Generator) -> str:
