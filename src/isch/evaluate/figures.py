@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from isch.errors import require, unknown
+from isch.evaluate.metrics import measure
 from isch.evaluate.summary import Summary
 from isch.files import replacing
 
@@ -97,9 +98,16 @@ def _title(summary: Summary) -> str:
 
 
 def measure_name(name: str) -> str:
-    """A measure as an axis label."""
-    words = {"map": "mean average precision", "map-trapezoid": "mean average precision (trapezoid)"}
-    return words.get(name, name.replace("@", " at "))
+    """A measure as readers call it."""
+    m = measure(name)
+    if m.neighbours:
+        return f"share of the {m.neighbours} true nearest neighbours among the first {m.k}"
+    words = {
+        "map": "mean average precision",
+        "map-trapezoid": "mean average precision (trapezoid)",
+        "within": f"precision within Hamming radius {m.k}",
+    }
+    return words.get(m.kind, f"{m.kind} at {m.k}")
 
 
 def _style(position: int, label: str) -> dict[str, Any]:

@@ -1,11 +1,10 @@
 """Markdown from stored results: the table of an experiment, and the report over all of them."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 
 from isch.errors import FileError
-from isch.evaluate import costs, experiment, figures
+from isch.evaluate import experiment, figures
 from isch.evaluate.results import Store
 from isch.evaluate.summary import REFERENCE, Cell, Summary, summarise
 from isch.files import replacing
@@ -152,17 +151,30 @@ def section(summary: Summary, image: str) -> str:
     planned = len(e.runs())
     parts = [
         f"## {e.title}",
-        f"{e.paper[:1].upper()}{e.paper[1:]} of the paper{', on stand-in data' if e.is_stand_in else ''}. "
+        f"{_capital(e.paper)} of the paper{', on stand-in data' if e.is_stand_in else ''}. "
         f"`isch bench run {e.name}`. {done} of {planned} planned runs are stored"
         f"{'' if done == planned else '; the rest was not run or the method refused the length'}.",
         f"![{e.title}]({image})",
         verdict(summary),
-        f"{figures.measure_name(summary.headline).capitalize()}, mean over queries{_seeds(summary)}:",
+        f"{_capital(figures.measure_name(summary.headline))}, mean over queries{_seeds(summary)}:",
         quality_table(summary),
     ]
     for measure in e.measures[1:]:
-        parts += [f"{figures.measure_name(measure)}:", quality_table(summary, measure)]
+        parts += [f"{_capital(figures.measure_name(measure))}:", quality_table(summary, measure)]
     return "\n\n".join([*parts, cost_table(summary)])
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _machines(summaries: Iterable[Summary]) -> str:
+    """Where and when the results were made."""
+    contexts = [r.context for s in summaries for cell in s.cells.values() for r in cell.results.values()]
+    machines = sorted({f"{c['processor']}, {c['threads']} threads" for c in contexts})
+    dates = sorted(str(c["date"])[:10] for c in contexts)
+    span = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+    return f"Made on {'; '.join(machines)}; {span}."
 
 
 def _seeds(summary: Summary) -> str:
@@ -185,21 +197,20 @@ def write(store: Store, path: Path, names: Iterable[str] | None = None) -> list[
     """The report over all experiments that have results, with figures beside it; gives their names."""
     if not path.parent.is_dir():
         raise FileError(f"cannot write {path}: the folder {path.parent} does not exist")
-    sections, written, missing = [], [], []
+    summaries, missing = [], []
     for name in names or experiment.names():
         spec = experiment.read(name)
         try:
-            summary = summarise(spec, store)
+            summaries.append(summarise(spec, store))
         except FileError as error:
             if "no stored results" not in str(error):
                 raise
             missing.append(f"* {spec.title} ({spec.paper} of the paper): `isch bench run {name}`")
-            continue
+    for summary in summaries:
         figures.draw(summary, path.parent / "figures")
-        sections.append(section(summary, f"figures/{spec.name}.png"))
-        written.append(spec.name)
-    machine = f"{costs.processor()}, {datetime.now(UTC):%Y-%m-%d}."
+    sections = [section(summary, f"figures/{summary.experiment.name}.png") for summary in summaries]
+    machines = [_machines(summaries)] if summaries else []
     rest = ["## Not run yet", "\n".join(missing)] if missing else []
     with replacing(path) as temporary:
-        temporary.write_text("\n\n".join([INTRODUCTION, machine, *sections, *rest]) + "\n")
-    return written
+        temporary.write_text("\n\n".join([INTRODUCTION, *machines, *sections, *rest]) + "\n")
+    return [summary.experiment.name for summary in summaries]
