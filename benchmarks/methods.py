@@ -85,7 +85,7 @@ def main() -> None:
     print(fitting, encoding, sep="\n\n")
     text = (
         "## Methods\n\nFitting ITQ beside `faiss.PCAMatrix` and `faiss.ITQMatrix` (50 rounds) on the same rows; "
-        f"encoding {ENCODED_ROWS} rows by structured projections beside a dense one. Best of {ROUNDS} rounds taken in turns."
+        f"encoding {ENCODED_ROWS} rows by structured projections beside a dense one. Best of {ROUNDS}, taken in turns."
     )
     report.section("methods", f"{text}\n\n{fitting}\n\n{encoding}\n\n{report.machine('faiss-cpu', 'scipy')}")
 

@@ -18,6 +18,7 @@ from isch.hashing import pca
 from isch.hashing.base import POSITIVE, LinearHasher, Projector
 
 INNER_STEPS = 10  # majorisation steps of one centre in one round
+TOLERANCE = 1e-5  # least fall of the energy, relative to itself, that is worth another round
 
 Matrix = NDArray[np.float32]
 
@@ -26,8 +27,8 @@ class KMH(LinearHasher):
     """Affinity-preserving k-means in a product of subspaces.
 
     Parameters: ``n_bits``, at most the number of features; ``bits_per_subspace`` b, by default 2 up to 32 bits and 4
-    beyond (the last subspace gets what is left when b does not divide ``n_bits``); ``affinity_weight`` λ; ``n_iter``
-    rounds; ``max_samples`` rows to learn the centres from; ``random_state``.
+    beyond (the last subspace gets what is left when b does not divide ``n_bits``); ``affinity_weight`` λ; ``n_iter``,
+    at most so many rounds; ``max_samples`` rows to learn the centres from; ``random_state``.
     """
 
     name = "kmh"
@@ -153,7 +154,9 @@ def learn(Z: Matrix, bits: int, weight: float, n_iter: int) -> tuple[Matrix, NDA
         labels = kmeans.assign(Z, centres)
         averages, sizes = kmeans.means(Z, labels, centres)
         centres = update_centres(centres, averages, sizes / len(Z), wanted, weight)
-        energies[round_] = energy(centres, averages, sizes / len(Z), wanted, weight) + squares / len(Z)
+        energies[round_:] = energy(centres, averages, sizes / len(Z), wanted, weight) + squares / len(Z)
+        if round_ and energies[round_ - 1] - energies[round_] < TOLERANCE * energies[round_]:
+            break
     return centres, energies
 
 
