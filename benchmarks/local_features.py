@@ -94,7 +94,7 @@ def sift_rows() -> Iterable[list[object]]:
 
 
 def describers() -> list[BoW | VLAD | Fisher | LLC]:
-    return [BoW(step=THUMBNAIL_STEP), VLAD(step=THUMBNAIL_STEP), Fisher(step=THUMBNAIL_STEP), LLC(step=THUMBNAIL_STEP)]
+    return [VLAD(step=THUMBNAIL_STEP), LLC(step=THUMBNAIL_STEP), BoW(step=THUMBNAIL_STEP), Fisher(step=THUMBNAIL_STEP)]
 
 
 def describer_rows() -> Iterable[list[object]]:
@@ -155,6 +155,12 @@ def vectors_of(describer: BoW | VLAD | Fisher | LLC, files: list[str]) -> Any:
     return stack([batch.vectors for batch in describer.batches(files, strict=True) if batch.vectors is not None])
 
 
+def stored_vectors(path: str) -> Any:
+    source = features.open(path)
+    block = source.read(0, len(source))
+    return block.astype(np.float32) if isinstance(block, np.ndarray) else block
+
+
 def precision(*stored: str) -> None:
     files, known = paths(), dict(pair.split("=", 1) for pair in stored)
     _, labels = np.unique([os.path.basename(os.path.dirname(path)) for path in files], return_inverse=True)
@@ -162,7 +168,7 @@ def precision(*stored: str) -> None:
     rows: list[list[object]] = []
     for describer in describers():
         name = describer.name
-        vectors = features.open(known[name]).read(0, len(files)) if name in known else vectors_of(describer, files)
+        vectors = stored_vectors(known[name]) if name in known else vectors_of(describer, files)
         value = precision_at_10(vectors, labels)
         rows.append([name, f"{vectors.shape[1]:,}", f"{value:.4f}", f"{value / chance:.1f} ×"])
         print(rows[-1], flush=True)
