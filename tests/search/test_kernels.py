@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from isch.search import hamming, ranking, selection
-from isch.search.kernels import next_hit
+from isch.search.kernels import next_hit, place
 
 Array = NDArray[Any]
 
@@ -28,8 +28,9 @@ def test_next_hit_stops_at_every_tile_below_a_limit(width: int, words: int, step
     dense = plain_distances(tiles, queries)
     limits = np.sort(dense.reshape(width, -1), axis=1)[:, 20].copy()
     out, found, tile = np.empty(8 * width + 1, np.int64), [], 0
+    at = place(tiles, queries, limits, out)
     while tile < len(tiles):
-        tile = next_hit(tiles, tile, len(tiles), step, queries, limits, out)
+        tile = next_hit(at, tile, len(tiles), words, step, width)
         if tile < len(tiles):
             below = dense[:, tile] - limits[:, None]
             np.testing.assert_array_equal(out[:-1].reshape(width, 8), below)

@@ -7,7 +7,7 @@ is one with its sign bit set: a whole tile is dismissed by or-ing the registers 
 The vectors are LLVM's own, so the same kernel serves any CPU.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 from llvmlite.binding import get_host_cpu_features
@@ -176,19 +176,35 @@ def _scan(typing, tiles, first, last, words, step, queries, limits, out, n_queri
     return signature, codegen
 
 
+class Place(NamedTuple):
+    """Addresses of a scan, taken once: each time an array is asked for its own, its references are counted."""
+
+    tiles: int
+    queries: int
+    limits: int
+    out: int
+
+
 @njit(cache=True, nogil=True)
-def next_hit(tiles, first, last, step, queries, limits, out):  # type: ignore[no-untyped-def]
+def place(tiles, queries, limits, out):  # type: ignore[no-untyped-def]
+    """Where a scan takes place.
+
+    tiles uint64 (n, words, 8); queries uint64 (words, group); limits int64 (group,); out int64 (8·group + 1,).
+    The arrays must outlive the scan.
+    """
+    return Place(tiles.ctypes.data, queries.ctypes.data, limits.ctypes.data, out.ctypes.data)
+
+
+@njit(cache=True, nogil=True)
+def next_hit(at, first, last, words, step, group):  # type: ignore[no-untyped-def]
     """The first tile in first:last (not empty) with a row nearer than the limit of some query; ``last`` if none.
 
-    tiles uint64 (n, words, 8); queries uint64 (words, group); limits int64 (group,); out int64 (8·group + 1,) receives
-    distance − limit at 8·query + lane, and last the mask of those below zero.
+    The out array receives distance − limit at 8·query + lane, and last the mask of those below zero.
     """
-    at, words, data = tiles.ctypes.data, tiles.shape[1], queries.ctypes.data
-    where, into, group = limits.ctypes.data, out.ctypes.data, queries.shape[1]
     if group == 8:
-        return _scan(at, first, last, words, step, data, where, into, 8)
+        return _scan(at.tiles, first, last, words, step, at.queries, at.limits, at.out, 8)
     if group == 4:
-        return _scan(at, first, last, words, step, data, where, into, 4)
+        return _scan(at.tiles, first, last, words, step, at.queries, at.limits, at.out, 4)
     if group == 2:
-        return _scan(at, first, last, words, step, data, where, into, 2)
-    return _scan(at, first, last, words, step, data, where, into, 1)
+        return _scan(at.tiles, first, last, words, step, at.queries, at.limits, at.out, 2)
+    return _scan(at.tiles, first, last, words, step, at.queries, at.limits, at.out, 1)

@@ -12,7 +12,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from isch.search.kernels import LANES, next_hit
+from isch.search.kernels import LANES, next_hit, place
 
 BLOCK_BYTES = 1 << 17
 NOTHING = np.iinfo(np.int32).max
@@ -71,20 +71,21 @@ def _copy_lanes(typing, address, stride, into):  # type: ignore[no-untyped-def]
 def lay_out(codes, first, last, tiles):  # type: ignore[no-untyped-def]
     """Write rows 8·first : 8·last of packed codes (n, bytes) as tiles; rows that do not exist become zero."""
     n, n_bytes = codes.shape
-    whole, rest, data = n_bytes // 8, n_bytes % 8, codes.ctypes.data
+    whole, rest, data, into = n_bytes // 8, n_bytes % 8, codes.ctypes.data, tiles.ctypes.data
     for tile in range(first, last):
-        into, row = tiles[tile - first], tile * LANES
+        row = tile * LANES
         if row + LANES > n:
-            _lay_out_rest(codes, row, 0, into)
+            _lay_out_rest(codes, row, 0, tiles[tile - first])
             continue
         for word in range(whole):
-            _copy_lanes(data + row * n_bytes + 8 * word, n_bytes, into[word].ctypes.data)
+            target = into + 64 * ((tile - first) * tiles.shape[1] + word)
+            _copy_lanes(data + row * n_bytes + 8 * word, n_bytes, target)
         if rest and whole:
             for lane in range(LANES):
                 last_word = _load_word(data + (row + lane + 1) * n_bytes - 8)
-                into[whole, lane] = last_word >> np.uint64(64 - 8 * rest)
+                tiles[tile - first, whole, lane] = last_word >> np.uint64(64 - 8 * rest)
         elif rest:
-            _lay_out_rest(codes, row, whole, into)
+            _lay_out_rest(codes, row, whole, tiles[tile - first])
 
 
 @njit(cache=True, nogil=True)
@@ -177,8 +178,10 @@ def cut(distances, rows, count, k, histogram):  # type: ignore[no-untyped-def]
 def _keep_nearest(tiles, start, rows, queries, board, k, out, histogram):  # type: ignore[no-untyped-def]
     """Enter the rows of a block into the board of a group of queries; ``start`` is the number of its first tile."""
     n, tile, capacity = len(tiles), 0, board.distances.shape[1]
+    words, width = queries.shape
+    at, step = place(tiles, queries, board.limits, out), _step(words, board.limits)
     while tile < n:
-        tile = next_hit(tiles, tile, n, _step(tiles.shape[1], board.limits), queries, board.limits, out)
+        tile = next_hit(at, tile, n, words, step, width)
         if tile == n:
             return
         mask = _possible(out[-1], start + tile, rows)
@@ -195,6 +198,7 @@ def _keep_nearest(tiles, start, rows, queries, board, k, out, histogram):  # typ
                 for other in range(LANES * q, LANES * q + LANES):
                     out[other] += board.limits[q] - limit
                 board.limits[q], board.counts[q] = limit, k
+                step = _step(words, board.limits)
         tile += 1
 
 
@@ -239,14 +243,14 @@ def merge(distances, rows, merged_distances, merged_rows):  # type: ignore[no-un
     parts, n_queries, k = distances.shape
     for q in range(n_queries):
         heads = np.zeros(parts, np.int64)
-        for place in range(merged_rows.shape[1]):
+        for column in range(merged_rows.shape[1]):
             best = 0
             least = distances[0, q, heads[0]] if heads[0] < k else NOTHING
             for part in range(1, parts):
                 if heads[part] < k and distances[part, q, heads[part]] < least:
                     best, least = part, distances[part, q, heads[part]]
-            merged_distances[q, place] = least
-            merged_rows[q, place] = rows[best, q, heads[best]] if least != NOTHING else -1
+            merged_distances[q, column] = least
+            merged_rows[q, column] = rows[best, q, heads[best]] if least != NOTHING else -1
             heads[best] += 1
 
 
@@ -264,8 +268,9 @@ def scan_within(source, first, last, rows, queries, limits):  # type: ignore[no-
         tiles = _block(source, start, min(start + step, last), scratch)
         for group in range(groups):
             limit, n, tile = limits[group * width : (group + 1) * width], len(tiles), 0
+            at, look = place(tiles, queries[group], limit, out), _step(words, limit)
             while tile < n:
-                tile = next_hit(tiles, tile, n, _step(words, limit), queries[group], limit, out)
+                tile = next_hit(at, tile, n, words, look, width)
                 if tile == n:
                     break
                 if count + LANES * width > len(found):
@@ -308,8 +313,9 @@ def scan_all(source, first, last, n, queries, distances):  # type: ignore[no-unt
     for start in range(first, last, step):
         tiles = _block(source, start, min(start + step, last), scratch)
         for group in range(groups):
+            here = place(tiles, queries[group], limits, out)
             for tile in range(len(tiles)):
-                next_hit(tiles, tile, tile + 1, words, queries[group], limits, out)
+                next_hit(here, tile, tile + 1, words, words, width)
                 at = (start + tile - first) * LANES
                 lanes = min(LANES, n - (start + tile) * LANES)
                 for q in range(min(width, len(distances) - group * width)):
