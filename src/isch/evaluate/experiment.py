@@ -1,6 +1,8 @@
 """Experiments as data: one TOML file says which data, methods, code lengths, seeds and measures; this runs it."""
 
+import json
 import tomllib
+from collections import Counter
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field, replace
 from importlib import resources
@@ -157,7 +159,7 @@ def available(experiment: Experiment) -> Experiment:
     return experiment
 
 
-Trained = dict[str, tuple[methods.Method, dict[str, float]]]
+Trained = dict[str, tuple[methods.Method, dict[str, float]] | None]  # None: not trained yet
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ def execute(
                 wanted = max(measure(name).neighbours for name in run.measures)
                 rule = SplitRule(**experiment.split)
                 ready = material(dataset, features, rule, spec.normalise, seed, wanted, cache)
-                trained: Trained = {}
+                trained = _twins(experiment.runs())
             yield _attempt(experiment.name, run, ready, store, trained)
 
 
@@ -205,7 +207,7 @@ def _attempt(name: str, run: Run, ready: Material, store: Store, trained: Traine
 def perform(run: Run, ready: Material, trained: Trained | None = None) -> Result:
     """Train, encode, rank and measure one method at one length.
 
-    ``trained`` holds models of this split, for methods that differ only in how they rank.
+    ``trained`` has a place for each model of this split that several methods, which differ in how they rank, share.
     """
     method, meter = _trained(run, ready, {} if trained is None else trained)
     chosen = [measure(name) for name in run.measures]
@@ -229,11 +231,10 @@ def perform(run: Run, ready: Material, trained: Trained | None = None) -> Result
 def _trained(run: Run, ready: Material, trained: Trained) -> tuple[methods.Method, costs.Meter]:
     """The method, trained and holding the database, and what that took."""
     method, meter = methods.make(run.method, run.parameters, run.bits, run.seed), costs.Meter()
-    key = getattr(method, "model_key", None)
-    if isinstance(method, methods.HasherMethod) and key in trained:
-        twin, seconds = trained[key]
-        method.adopt(twin)
-        meter.seconds.update(seconds)
+    twin = trained.get(_model_key(run))
+    if isinstance(method, methods.HasherMethod) and twin is not None:
+        method.adopt(twin[0])
+        meter.seconds.update(twin[1])
         return method, meter
     with meter.timing("training"):
         method.fit(ready.database)
@@ -241,6 +242,17 @@ def _trained(run: Run, ready: Material, trained: Trained) -> tuple[methods.Metho
         meter.seconds[name] += seconds
     with meter.timing("encoding"):
         method.add(ready)
-    if isinstance(method, methods.HasherMethod):
-        trained[method.model_key] = (method, dict(meter.seconds))
+    if _model_key(run) in trained:
+        trained[_model_key(run)] = (method, dict(meter.seconds))
     return method, meter
+
+
+def _model_key(run: Run) -> str:
+    """The same for runs that differ only in how they rank."""
+    return json.dumps([run.method, run.bits, {k: v for k, v in run.parameters.items() if k != "ranking"}])
+
+
+def _twins(runs: Iterable[Run]) -> Trained:
+    """A place for each model that several runs of a seed use."""
+    counts = Counter((run.seed, _model_key(run)) for run in runs)
+    return {key: None for (_, key), n in counts.items() if n > 1}

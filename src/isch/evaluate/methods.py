@@ -3,7 +3,6 @@
 A method learns from the database, stores it, and ranks it for queries.
 """
 
-import json
 from typing import Any, Protocol
 
 import numpy as np
@@ -60,10 +59,9 @@ class HasherMethod:
         made = hashing.hasher(name, n_bits=n_bits, **given)
         self._hasher = SharingISCH(**made.get_params(deep=False)) if name == "isch" else made
         self._codes: Codes = np.empty((0, packed.width(n_bits)), np.uint8)
-        self.model_key = json.dumps([name, n_bits, given], sort_keys=True)
 
     def adopt(self, other: "Method") -> None:
-        """Take over what another with the same ``model_key`` has learned and stored."""
+        """Take over what another with the same parameters has learned and stored."""
         if isinstance(other, HasherMethod):
             self._hasher, self._codes = other._hasher, other._codes
 
