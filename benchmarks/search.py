@@ -79,7 +79,7 @@ def _digit_codes(bits: int) -> Codes:
     images = isch.datasets.load("mnist").images.reshape(-1, 28, 28)
     train, unseen = images[:68_000], images[-N_QUERIES:].reshape(-1, 784).astype(np.float32)
     hasher = isch.ISCH(n_bits=bits) if bits <= 784 else isch.LSH(n_bits=bits)
-    hasher.fit(train.reshape(-1, 784).astype(np.float32))
+    hasher.fit(train[:10_000].reshape(-1, 784).astype(np.float32))
     shifts = [(y, x) for y in range(-2, 3) for x in range(-2, 3)][: -(-size(bits) // len(train))]
     parts = [np.roll(train, shift, (1, 2)).reshape(-1, 784).astype(np.float32) for shift in shifts]
     codes = np.concatenate([hasher.transform(part) for part in parts])
@@ -109,8 +109,11 @@ def numkong_seconds(queries: Codes, codes: Codes) -> float:
 
     packed, threads = numkong.hammings_pack(codes, dtype="uint1"), compute.n_threads()
     parts = np.array_split(queries[:PEER_QUERIES], threads)
+    work = [(part, numkong.hammings_packed(part, packed)) for part in parts]
     with ThreadPoolExecutor(threads) as pool:
-        taken = seconds(lambda: list(pool.map(lambda part: numkong.hammings_packed(part, packed), parts)), 2)
+        taken = seconds(
+            lambda: list(pool.map(lambda pair: numkong.hammings_packed(pair[0], packed, out=pair[1]), work)), 2
+        )
     return taken * len(queries) / PEER_QUERIES
 
 

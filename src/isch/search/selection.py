@@ -232,9 +232,9 @@ def finish(board, k, n_bits, distances, rows):  # type: ignore[no-untyped-def]
         for level in range(1, n_bits + 1):
             histogram[level] += histogram[level - 1]
         for i in range(count):
-            place = histogram[found[i]]
-            histogram[found[i]] = place + 1
-            distances[q, place], rows[q, place] = found[i], where[i]
+            at = histogram[found[i]]
+            histogram[found[i]] = at + 1
+            distances[q, at], rows[q, at] = found[i], where[i]
 
 
 @njit(cache=True, nogil=True)
