@@ -116,7 +116,7 @@ def reranking(folder: Path, n: int) -> list[list[object]]:
 
 def compare(name: str, index: Index, queries: np.ndarray) -> list[list[object]]:
     snapshot, values = Snapshot(index.path), index.hasher.project(queries)
-    codes, wanted = np.packbits(values >= 0, axis=1), rerank.candidates(K, None)
+    codes, wanted = np.packbits(values >= 0, axis=1), rerank.candidates(K, N_BITS, None)
 
     def refined() -> None:
         _, rows = snapshot.nearest(codes, wanted, index.distance, None)

@@ -218,6 +218,18 @@ def test_compaction_changes_no_answer(index: Index) -> None:
     assert index.info()["deleted"] == 0
 
 
+def test_compaction_gives_room_back(index: Index) -> None:
+    index.add(codes(20_000), keys=[f"some long key of an item {i}" for i in range(20_000)])
+    index.delete(list(index)[10:])
+    index.close()
+    before = sum(p.stat().st_size for p in index.path.rglob("*"))
+    with Index.open(index.path) as opened:
+        opened.compact()
+        assert opened.verify() == []
+    assert sum(p.stat().st_size for p in index.path.rglob("*")) < before / 10
+    assert Index.open(index.path).verify() == []
+
+
 def test_filters_leave_the_nearest_of_what_they_allow(index: Index) -> None:
     data, queries = codes(4000), codes(3, seed=2)
     index.add(data, metadata=[{"i": i, "odd": i % 2 == 1} for i in range(4000)])

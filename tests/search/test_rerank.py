@@ -102,7 +102,8 @@ def test_oversampling_below_one_is_refused(index: Index, data: Any, oversample: 
 
 @pytest.mark.parametrize("k", [1, 2, 10, 100, 500, 10_000])
 def test_more_results_need_more_candidates(k: int) -> None:
-    assert rerank.candidates(k, None) > k
-    assert rerank.candidates(k, None) <= rerank.candidates(k + 1, None)
-    assert rerank.candidates(k, 1) == k
-    assert rerank.candidates(k, 1.5) >= 1.5 * k
+    assert rerank.candidates(k, 64, None) > k
+    assert rerank.candidates(k, 64, None) <= rerank.candidates(k + 1, 64, None)
+    assert rerank.candidates(k, 64, None) < rerank.candidates(k, 32, None)
+    assert rerank.candidates(k, 64, 1) == k
+    assert rerank.candidates(k, 64, 1.5) >= 1.5 * k

@@ -75,6 +75,7 @@ class Catalog:
         with translated(path):
             connection = sqlite3.connect(path, isolation_level=None)
             try:
+                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
                 marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};"
@@ -230,9 +231,11 @@ class Catalog:
         row = self.connection.execute("SELECT key FROM items WHERE key < '' ORDER BY key DESC LIMIT 1").fetchone()
         return None if row is None else int(row[0])
 
-    def checkpoint(self) -> None:
-        """Move the journal into the file as far as readers allow."""
-        self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+    def shrink(self) -> None:
+        """Give the room of removed items back, as far as readers allow."""
+        with translated(self.path):
+            self.connection.executescript("PRAGMA incremental_vacuum")  # execute would free one page only
+            self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     def close(self) -> None:
         """End the connection, and with it its snapshot."""

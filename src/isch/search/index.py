@@ -131,7 +131,7 @@ class Index:
         _check_k(k)
         method = reranking.choose(rerank, self.distance if self.has_model else None, self._keeps)
         asked = intake.queries(queries, self.hasher if self.has_model else None, self.n_bits)
-        wanted = reranking.candidates(k, oversample) if method else k
+        wanted = reranking.candidates(k, self.n_bits, oversample) if method else k
         distances: NDArray[Any]
         distances, rows = snapshot.nearest(asked.codes, wanted, self.distance, where)
         scores = None

@@ -36,14 +36,14 @@ def choose(rerank: str | None, distance: Distance | None, keeps_features: bool) 
     return rerank
 
 
-def candidates(k: int, oversample: float | None) -> int:
+def candidates(k: int, n_bits: int, oversample: float | None) -> int:
     """How many candidates the first stage finds for k results.
 
-    6 k + 24 was chosen on MNIST and CIFAR-10 GIST at 32 to 256 bits: at most .003 of the precision of scoring every
-    row asymmetrically is lost, and a scan of a million 256-bit codes takes less than 30 % longer (docs/benchmarks.md).
+    The default was chosen on MNIST and CIFAR-10 GIST: at most .003 of the precision of scoring every row is lost, and
+    a scan of a million 256-bit codes takes less than 30 % longer (docs/benchmarks.md). Short codes have more ties.
     """
     if oversample is None:
-        return 6 * k + 24
+        return int(np.ceil((6 * k + 24) * (1 + 32 / n_bits)))
     if not oversample >= 1:
         raise ParameterError(f"oversample must be at least 1; got {oversample}")
     return int(np.ceil(oversample * k))

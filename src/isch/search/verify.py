@@ -82,6 +82,7 @@ def _header_fields(page: bytes, snapshot: Snapshot, size: int | None) -> Iterato
     words = struct.unpack_from(">19I", page, 24)
     major, minor, patch = map(int, str(snapshot.meta["sqlite"]).split("."))
     (actual_page_bytes,) = snapshot.catalog.connection.execute("PRAGMA page_size").fetchone()
+    (largest_root,) = snapshot.catalog.connection.execute("SELECT max(rootpage) FROM sqlite_master").fetchone()
     yield "magic", MAGIC, page[:16]
     yield "page size", actual_page_bytes, 65_536 if page_bytes == 1 else page_bytes
     yield "versions and fractions", bytes([2, 2, 0, 64, 32, 32]), fractions
@@ -91,10 +92,10 @@ def _header_fields(page: bytes, snapshot: Snapshot, size: int | None) -> Iterato
     yield "schema cookie", snapshot.meta["schema_cookie"], words[4]
     yield "schema format", 4, words[5]
     yield "cache size", 0, words[6]
-    yield "largest root page", 0, words[7]
+    yield "largest root page", largest_root, words[7]
     yield "text encoding", 1, words[8]
     yield "format version", VERSION, words[9]
-    yield "incremental vacuum", 0, words[10]
+    yield "incremental vacuum", 1, words[10]
     yield "application id", APPLICATION_ID, words[11]
     yield "reserved space", bytes(20), page[72:92]
     if size is not None:

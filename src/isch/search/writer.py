@@ -78,6 +78,7 @@ class Writer:
         with self._changing() as retired:
             self._write_segment(segments, np.empty(0, np.int64), iter(()))
             retired += segments
+        self.catalog.shrink()
 
     def clean(self) -> None:
         """Remove the files of writers that did not come to their end."""
