@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from isch.search import hamming, ranking, selection
+from isch.search import hamming, layout, ranking, selection
 from isch.search.kernels import next_hit, place
 
 Array = NDArray[Any]
@@ -41,7 +41,7 @@ def test_next_hit_stops_at_every_tile_below_a_limit(width: int, words: int, step
     assert found == np.flatnonzero((dense < limits[:, None, None]).any(axis=(0, 2))).tolist()
 
 
-@pytest.mark.parametrize("n_bytes", [1, 5, 8, 9, 15, 16, 31])
+@pytest.mark.parametrize("n_bytes", [1, 5, 8, 9, 15, 16, 24, 31, 32, 40, 64, 77, 128, 400])
 def test_lay_out(n_bytes: int) -> None:
     codes = np.random.default_rng(n_bytes).integers(0, 256, (77, n_bytes), dtype=np.uint8)
     words = np.zeros((80, -(-n_bytes // 8) * 8), np.uint8)
@@ -49,7 +49,7 @@ def test_lay_out(n_bytes: int) -> None:
     expected = words.view("<u8").reshape(10, 8, -1).transpose(0, 2, 1)
     np.testing.assert_array_equal(hamming.lay_out(codes), expected)
     part = np.full((4, words.shape[1] // 8, 8), 99, np.uint64)
-    selection.lay_out(codes, 6, 10, part)
+    layout.lay_out(codes, 6, 10, part)
     np.testing.assert_array_equal(part, expected[6:])
 
 

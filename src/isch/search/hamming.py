@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from isch import compute
 from isch.codes import Codes
-from isch.search import selection
+from isch.search import layout, selection
 from isch.search.kernels import LANES, group_widths
 from isch.search.selection import Board, Rows
 
@@ -58,7 +58,7 @@ class Source(NamedTuple):
         if self.laid_out:
             return Source(self.data[first:last], n_rows, self.n_bytes)
         tiles = aligned((last - first, self.words, LANES))
-        selection.lay_out(self.data, first, last, tiles)
+        layout.lay_out(self.data, first, last, tiles)
         return Source.of(tiles, n_rows, self.n_bytes)
 
     def rows(self) -> Codes:
@@ -73,7 +73,7 @@ class Source(NamedTuple):
         if not self.laid_out:
             return Source.of(self.data[rows], len(rows), self.n_bytes)
         tiles = aligned((-(-len(rows) // LANES), self.words, LANES))
-        selection.gather(self.data, rows, tiles)
+        layout.gather(self.data, rows, tiles)
         return Source.of(tiles, len(rows), self.n_bytes)
 
     def sample(self, stride: int) -> "Source":
@@ -109,7 +109,7 @@ def lay_out(codes: Codes) -> NDArray[np.uint64]:
     source = Source.of(codes, *codes.shape)
     tiles = aligned((source.n_tiles, source.words, LANES))
     on_all_cores(
-        lambda span: selection.lay_out(source.data, *span, tiles[span[0] : span[1]]),
+        lambda span: layout.lay_out(source.data, *span, tiles[span[0] : span[1]]),
         spans(source.n_tiles),
     )
     return tiles

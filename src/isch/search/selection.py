@@ -13,6 +13,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from isch.search.kernels import LANES, next_hit, place
+from isch.search.layout import lay_out
 
 BLOCK_BYTES = 1 << 17
 NOTHING = np.iinfo(np.int32).max
@@ -41,69 +42,6 @@ def _lowest_bit(typing, mask):  # type: ignore[no-untyped-def]
         return builder.cttz(arguments[0], ir.IntType(1)(1))
 
     return types.int64(types.uint64), codegen
-
-
-@intrinsic
-def _load_word(typing, address):  # type: ignore[no-untyped-def]
-    def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        return builder.load(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()), align=1)
-
-    return types.uint64(types.int64), codegen
-
-
-@intrinsic
-def _copy_lanes(typing, address, stride, into):  # type: ignore[no-untyped-def]
-    """Store the 8 words that lie ``stride`` bytes apart from an address as one vector."""
-
-    def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        start, step, target = arguments
-        word, lanes = ir.IntType(64), ir.VectorType(ir.IntType(64), LANES)
-        vector = ir.Constant(lanes, ir.Undefined)
-        for lane in range(LANES):
-            at = builder.inttoptr(builder.add(start, builder.mul(step, word(lane))), word.as_pointer())
-            vector = builder.insert_element(vector, builder.load(at, align=1), ir.IntType(32)(lane))
-        builder.store(vector, builder.inttoptr(target, lanes.as_pointer()), align=8)
-
-    return types.void(types.int64, types.int64, types.int64), codegen
-
-
-@njit(cache=True, nogil=True)
-def lay_out(codes, first, last, tiles):  # type: ignore[no-untyped-def]
-    """Write rows 8·first : 8·last of packed codes (n, bytes) as tiles; rows that do not exist become zero."""
-    n, n_bytes = codes.shape
-    whole, rest, data, into = n_bytes // 8, n_bytes % 8, codes.ctypes.data, tiles.ctypes.data
-    for tile in range(first, last):
-        row = tile * LANES
-        if row + LANES > n:
-            _lay_out_rest(codes, row, 0, tiles[tile - first])
-            continue
-        for word in range(whole):
-            target = into + 64 * ((tile - first) * tiles.shape[1] + word)
-            _copy_lanes(data + row * n_bytes + 8 * word, n_bytes, target)
-        if rest and whole:
-            for lane in range(LANES):
-                last_word = _load_word(data + (row + lane + 1) * n_bytes - 8)
-                tiles[tile - first, whole, lane] = last_word >> np.uint64(64 - 8 * rest)
-        elif rest:
-            _lay_out_rest(codes, row, whole, tiles[tile - first])
-
-
-@njit(cache=True, nogil=True)
-def _lay_out_rest(codes, row, word, into):  # type: ignore[no-untyped-def]
-    """Write words from ``word`` on of the rows of a tile byte by byte; rows that do not exist become zero."""
-    into[word:] = 0
-    for lane in range(min(LANES, len(codes) - row)):
-        for byte in range(8 * word, codes.shape[1]):
-            into[byte // 8, lane] |= np.uint64(codes[row + lane, byte]) << np.uint64(8 * (byte % 8))
-
-
-@njit(cache=True, nogil=True)
-def gather(tiles, rows, out):  # type: ignore[no-untyped-def]
-    """Tiles of the given rows of tiles."""
-    out[-1] = 0
-    for i in range(len(rows)):
-        for word in range(tiles.shape[1]):
-            out[i // LANES, word, i % LANES] = tiles[rows[i] // LANES, word, rows[i] % LANES]
 
 
 @njit(cache=True, nogil=True)
