@@ -1,12 +1,13 @@
 """GIST against values of LEAR's program lear_gist 1.0 and a plain reference."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from isch.describe.gist import GIST, block_means, gabor_filters, stretched
+from isch.describe.gist import GIST, gabor_filters, pooling, stretched
 from isch.errors import ParameterError
 
 
@@ -101,11 +102,12 @@ def test_a_constant_picture_is_finite() -> None:
     assert (stretched(np.full((1, 4, 4), 9, np.float32)) == 0).all()
 
 
-def test_block_means_with_uneven_edges() -> None:
-    response = np.random.default_rng(0).random((2, 10, 10)).astype(np.float32)
-    means = block_means(response, 4)
-    np.testing.assert_allclose(means[1, 1, 3], response[1, 2:5, 7:10].mean(), rtol=1e-5)
-    np.testing.assert_allclose(block_means(response, 5)[0, 4, 0], response[0, 8:, :2].mean(), rtol=1e-5)
+@pytest.mark.parametrize(("side", "blocks", "padding"), [(10, 4, 0), (10, 5, 2), (16, 4, 1)])
+def test_pooling_takes_means_over_blocks(side: int, blocks: int, padding: int) -> None:
+    values = np.random.default_rng(0).random(side + 2 * padding).astype(np.float32)
+    edges = padding + np.floor(np.linspace(0, side, blocks + 1)).astype(int)
+    wanted = [values[start:stop].mean() for start, stop in pairwise(edges)]
+    np.testing.assert_allclose(values @ pooling(side, blocks, padding), np.array(wanted), rtol=1e-5)
 
 
 def test_filters_peak_at_their_centre_frequency() -> None:

@@ -10,6 +10,7 @@ Values are ordered by channel, filter (scale outer, orientation inner), block co
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -107,11 +108,13 @@ def gist(planes: Floats, filters: Floats, blocks: int, padding: int = 0) -> Floa
     white = prefiltered(planes)
     margin = [(0, 0), (0, 0), (padding, padding), (padding, padding)]
     spectra = fft.fft2(np.pad(white, margin, "symmetric") if padding else white)
-    inner = slice(padding, padding + planes.shape[-1])
-    out = np.empty((*planes.shape[:2], len(filters), blocks, blocks), np.float32)
+    pool = pooling(planes.shape[-1], blocks, padding)
+    out = np.empty((len(planes), planes.shape[1], len(filters), blocks, blocks), np.float32)
+    product, modulus = np.empty_like(spectra), np.empty(spectra.shape, np.float32)
     for k, transfer in enumerate(filters):
-        response = np.abs(fft.ifft2(spectra * transfer, overwrite_x=True)[..., inner, inner])
-        out[:, :, k] = np.swapaxes(block_means(response, blocks), -1, -2)
+        np.multiply(spectra, transfer, out=product)
+        np.abs(fft.ifft2(product, overwrite_x=True), out=modulus)
+        out[:, :, k] = np.swapaxes(modulus @ pool, -1, -2) @ pool
     return out.reshape(len(planes), -1)
 
 
@@ -134,17 +137,14 @@ def smoothed(x: Floats, low_pass: Floats) -> Floats:
     return y
 
 
-def block_means(response: Floats, blocks: int) -> Floats:
-    """Means over blocks × blocks non-overlapping blocks of the last two axes, edges floor(i · side / blocks)."""
-    side = response.shape[-1]
-    if side % blocks == 0:
-        cell = side // blocks
-        split = response.reshape(*response.shape[:-2], blocks, cell, blocks, cell)
-        return np.asarray(split.mean(axis=(-3, -1), dtype=np.float32))
+@lru_cache(maxsize=8)
+def pooling(side: int, blocks: int, padding: int) -> Floats:
+    """P (side + 2 · padding, blocks): v P are the means of v over blocks with edges floor(i · side / blocks)."""
     edges = np.arange(blocks + 1) * side // blocks
-    sums = np.add.reduceat(np.add.reduceat(response, edges[:-1], axis=-2), edges[:-1], axis=-1)
-    sizes = np.diff(edges).astype(np.float32)
-    return np.asarray(sums / np.outer(sizes, sizes), np.float32)
+    matrix = np.zeros((side + 2 * padding, blocks), np.float32)
+    for block, (start, stop) in enumerate(pairwise(edges)):
+        matrix[padding + start : padding + stop, block] = 1 / (stop - start)
+    return matrix
 
 
 @lru_cache(maxsize=8)

@@ -290,4 +290,4 @@ def centre_square(image: Image, side: int, fraction: float = 1.0) -> Image:
     edge = fraction * min(height, width)
     left, top = (width - edge) / 2, (height - edge) / 2
     box = (left, top, left + edge, top + edge)
-    return np.asarray(pil.fromarray(image).resize((side, side), pil.Resampling.BICUBIC, box=box))
+    return np.asarray(pil.fromarray(image).resize((side, side), pil.Resampling.BILINEAR, box=box))
