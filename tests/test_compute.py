@@ -92,3 +92,21 @@ def test_load_centres_before_narrowing() -> None:
     rows = np.array([3, 7, 8])
     loaded = compute.load(features.open(X), rows, X.mean(axis=0))
     np.testing.assert_allclose(loaded, (X - X.mean(axis=0))[rows], atol=1e-6)
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_together_keeps_the_order_and_may_be_nested(monkeypatch: pytest.MonkeyPatch, threads: str) -> None:
+    monkeypatch.setenv("ISCH_NUM_THREADS", threads)
+
+    def row(i: int) -> list[int]:
+        return compute.together(lambda j: i * j, range(7))
+
+    expected = [[i * j for j in range(7)] for i in range(20)]
+    assert compute.together(row, range(20)) == expected
+    assert list(compute.parallel(row, range(20))) == expected
+
+
+def test_together_passes_errors_on() -> None:
+    for bad in range(4):
+        with pytest.raises(ZeroDivisionError):
+            compute.together(lambda i, bad=bad: 1 // (i - bad), range(4))  # type: ignore[misc]
