@@ -5,7 +5,7 @@ quantisation error plus λ times the squared difference between the distances of
 indices.
 """
 
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,7 +34,7 @@ class KMH(LinearHasher):
     name = "kmh"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_bits": [POSITIVE],
-        "bits_per_subspace": [Interval(Real, 1, 12, closed="both"), None],
+        "bits_per_subspace": [Interval(Integral, 1, 12, closed="both"), None],
         "affinity_weight": [Interval(Real, 0, None, closed="left")],
         "n_iter": [POSITIVE],
         "max_samples": [POSITIVE],
