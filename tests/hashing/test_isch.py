@@ -60,7 +60,7 @@ def test_diagnostics_describe_the_fit(fitted: isch.ISCH) -> None:
 
 def test_auto_tau_follows_the_spectrum(fitted: isch.ISCH) -> None:
     lam = np.linalg.svd(fitted.dictionary_.astype(np.float64), compute_uv=False) ** 2
-    assert fitted.lambda_star_ == pytest.approx((lam.sum() / np.sqrt(lam).sum()) ** 2, rel=1e-3)
+    assert fitted.lambda_star_ == pytest.approx(((lam**1.25).sum() / (lam**0.5).sum()) ** (4 / 3), rel=1e-3)
     assert fitted.tau_ == pytest.approx(0.05 / (2 * fitted.lambda_star_))
 
 

@@ -117,7 +117,7 @@ def test_columns_give_ritz_pairs_block_by_block() -> None:
 def test_one_full_block_of_columns_is_exact() -> None:
     pairs = spectrum.columns(ATOMS, 40, 1, rng())
     np.testing.assert_allclose(pairs.eigenvalues, TRUE, rtol=1e-4)
-    np.testing.assert_allclose(pairs.sum_of_roots, np.sqrt(TRUE).sum(), rtol=1e-4)
+    assert pairs.typical == pytest.approx(spectrum.typical(TRUE), rel=1e-4)
 
 
 def test_a_group_with_repeated_atoms_is_drawn_again() -> None:
@@ -141,10 +141,22 @@ def test_more_bits_than_rank_are_refused() -> None:
             solve(ATOMS, 41, 1, rng())
 
 
-def test_sum_of_roots_is_exact_for_a_flat_rest_and_an_upper_bound_else() -> None:
-    assert spectrum.whole_sum_of_roots(TRUE, ATOMS) == pytest.approx(np.sqrt(TRUE).sum(), rel=1e-3)
-    for leading in (5, 10, 20):
-        assert spectrum.whole_sum_of_roots(TRUE[:leading], ATOMS) >= np.sqrt(TRUE).sum()
+def test_completed_spectrum_keeps_the_trace_and_the_number_of_dimensions() -> None:
+    for leading in (0, 5, 40):
+        whole = spectrum.completed(TRUE[:leading], ATOMS)
+        assert len(whole) == 40
+        assert whole.sum() == pytest.approx(len(ATOMS), rel=1e-5)
+
+
+def test_typical_eigenvalue() -> None:
+    assert spectrum.typical(np.full(7, 3.0)) == pytest.approx(3)
+    assert spectrum.typical(TRUE * 5) == pytest.approx(5 * spectrum.typical(TRUE))
+    assert spectrum.typical(np.append(TRUE, np.zeros(50))) == pytest.approx(spectrum.typical(TRUE))
+    assert TRUE.mean() < spectrum.typical(TRUE) < TRUE.max()
+    for leading in (10, 20, 30):
+        assert spectrum.typical(spectrum.completed(TRUE[:leading], ATOMS)) == pytest.approx(
+            spectrum.typical(TRUE), rel=0.1
+        )
 
 
 def test_slabs_do_not_change_the_sums(monkeypatch: pytest.MonkeyPatch) -> None:

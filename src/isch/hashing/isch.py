@@ -44,7 +44,7 @@ class ISCH(LinearHasher):
     spectrum: "exact", "columns" (the paper's column sampling), "randomized", or "auto": exact up to 4,096 dimensions,
         else randomized.
     block_size: bits per rotation block ℓ, a divisor of n_bits; None: the largest divisor up to 512.
-    tau: scale τ of the Laplace prior; "auto" sets λ* = (Σλ / Σ√λ)² from the spectrum of D Dᵀ alone.
+    tau: scale τ of the Laplace prior; "auto" sets λ* to the typical eigenvalue of D Dᵀ (spectrum.typical).
     eta: sparseness weight η of the lasso.
     n_iter: iterations of the rotation.
     max_samples: rows drawn for learning when there are more; the mean uses all rows.
@@ -169,10 +169,7 @@ class ISCH(LinearHasher):
         self.eigenvalues_ = pairs.eigenvalues
         self.rank_ = pairs.rank
         self.spectrum_share_ = pairs.share
-        if self.tau == "auto":
-            self.lambda_star_ = (self.n_atoms_ / pairs.sum_of_roots) ** 2
-        else:
-            self.lambda_star_ = self.eta / (2 * self.tau)
+        self.lambda_star_ = pairs.typical if self.tau == "auto" else self.eta / (2 * self.tau)
         self.tau_ = self.eta / (2 * self.lambda_star_)
 
     def _rotate(self, pairs: Spectrum, sample: Features, rng: np.random.Generator) -> None:

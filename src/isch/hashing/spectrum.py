@@ -33,7 +33,7 @@ class Spectrum:
     eigenvectors: NDArray[np.float32]  # (d, m)
     n_blocks: int
     share: float  # of the trace Σλ = k that a block (columns) or all blocks together (else) keep
-    sum_of_roots: float  # Σ√λ over the whole spectrum, known or estimated
+    typical: float  # eigenvalue of the whole spectrum, known or estimated
     rank: int | None  # of D, where the whole spectrum is known
 
 
@@ -50,9 +50,8 @@ def exact(atoms: Atoms, n_bits: int, n_blocks: int) -> Spectrum:
     if d > k:
         vectors = atoms.T @ (vectors / np.sqrt(eigenvalues[:n_bits]))
     order = deal(n_bits, n_blocks)
-    roots = float(np.sqrt(eigenvalues[:rank]).sum())
-    kept = eigenvalues[:n_bits]
-    return Spectrum(kept[order], vectors[:, order].astype(np.float32), n_blocks, float(kept.sum()) / k, roots, rank)
+    kept, middle = eigenvalues[:n_bits], typical(eigenvalues[:rank])
+    return Spectrum(kept[order], vectors[:, order].astype(np.float32), n_blocks, float(kept.sum()) / k, middle, rank)
 
 
 def columns(atoms: Atoms, n_bits: int, n_blocks: int, rng: np.random.Generator) -> Spectrum:
@@ -60,17 +59,17 @@ def columns(atoms: Atoms, n_bits: int, n_blocks: int, rng: np.random.Generator) 
     size = n_bits // n_blocks
     if n_bits > min(atoms.shape):
         raise InputError(f"n_bits must be at most the smaller side of the dictionary {atoms.shape}; got {n_bits}")
-    values, vectors, roots = [], [], 0.0
+    values, vectors, middle = [], [], 0.0
     with progress.task("column sampling", n_blocks, "blocks") as advance:
         for U in sampled_bases(atoms, n_blocks, size, rng):
             ritz, W = ritz_pairs(atoms, U)
             values.append(ritz)
             vectors.append(W.astype(np.float32))
-            roots += whole_sum_of_roots(ritz, atoms) / n_blocks
+            middle += typical(completed(ritz, atoms)) / n_blocks
             advance(1)
     eigenvalues = np.concatenate(values)
     share = float(eigenvalues.sum()) / (n_blocks * len(atoms))
-    return Spectrum(eigenvalues, np.concatenate(vectors, axis=1), n_blocks, share, roots, None)
+    return Spectrum(eigenvalues, np.concatenate(vectors, axis=1), n_blocks, share, middle, None)
 
 
 def sampled_bases(atoms: Atoms, n_blocks: int, size: int, rng: np.random.Generator) -> Iterator[NDArray[np.float64]]:
@@ -108,8 +107,8 @@ def randomized(atoms: Atoms, n_bits: int, n_blocks: int, rng: np.random.Generato
             advance(1)
     ritz, vectors = ritz_pairs(atoms, Q)
     order = deal(n_bits, n_blocks)
-    share, roots = float(ritz[:n_bits].sum()) / len(atoms), whole_sum_of_roots(ritz, atoms)
-    return Spectrum(ritz[order], vectors[:, order].astype(np.float32), n_blocks, share, roots, None)
+    share, middle = float(ritz[:n_bits].sum()) / len(atoms), typical(completed(ritz, atoms))
+    return Spectrum(ritz[order], vectors[:, order].astype(np.float32), n_blocks, share, middle, None)
 
 
 def ritz_pairs(atoms: Atoms, U: NDArray[Any]) -> tuple[Vector, NDArray[Any]]:
@@ -142,10 +141,21 @@ def deal(n_bits: int, n_blocks: int) -> NDArray[np.intp]:
     return np.arange(n_bits).reshape(-1, n_blocks).T.ravel()
 
 
-def whole_sum_of_roots(leading: Vector, atoms: Atoms) -> float:
-    """Σ√λ from the leading eigenvalues: the trace, which is k, is known, and the rest of it is spread evenly."""
+def completed(leading: Vector, atoms: Atoms) -> Vector:
+    """The whole spectrum from its leading part: the sum, which is the number of atoms, is spread evenly over the rest."""
+    missing = min(atoms.shape) - len(leading)
     rest = max(0.0, len(atoms) - float(leading.sum()))
-    return float(np.sqrt(leading).sum()) + math.sqrt(rest * (min(atoms.shape) - len(leading)))
+    return np.concatenate([leading, np.full(missing, rest / max(1, missing))])
+
+
+def typical(eigenvalues: Vector) -> float:
+    """(Σ √λ λ^¾ / Σ √λ)^(4/3): the power mean of the spectrum, each eigenvalue weighted by its singular value.
+
+    Used as λ*, where f peaks: well above the mean, which the many small eigenvalues drag down, and well below the
+    largest. docs/methods.md shows how it was found and how it fares.
+    """
+    roots = np.sqrt(eigenvalues)
+    return float((np.sum(roots * eigenvalues**0.75) / np.sum(roots)) ** (4 / 3))
 
 
 def weights(eigenvalues: Vector, lambda_star: float) -> Vector:
