@@ -142,7 +142,7 @@ def deal(n_bits: int, n_blocks: int) -> NDArray[np.intp]:
 
 
 def completed(leading: Vector, atoms: Atoms) -> Vector:
-    """The whole spectrum from its leading part: the sum, which is the number of atoms, is spread evenly over the rest."""
+    """The whole spectrum from its leading part: what is left of its sum, the number of atoms, is spread evenly."""
     missing = min(atoms.shape) - len(leading)
     rest = max(0.0, len(atoms) - float(leading.sum()))
     return np.concatenate([leading, np.full(missing, rest / max(1, missing))])
