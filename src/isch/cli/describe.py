@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,6 +50,7 @@ def describe(
     from isch.errors import FileError, InputError
     from isch.features.write import Writer
 
+    warnings.filterwarnings("ignore", module=r"PIL\.")  # of odd files; what matters is said at the end
     parameters = dict(map(_setting, option or []))
     given = {"model": model and os.path.abspath(model), "layer": layer, "n_words": words}
     parameters |= {name: value for name, value in given.items() if value is not None}

@@ -58,7 +58,7 @@ class Lines:
             if now >= due:
                 left = f", {(now - start) / done * (total - done):.0f} s left" if total else ""
                 of = f" of {total}" if total else ""
-                sys.stderr.write(f"{label}: {done}{of} {unit}, {_rate(done, start, unit)}{left}\n")
+                sys.stderr.write(f"{label}: {done}{of} {unit}{left}, {_rate(done, start, unit)}\n")
                 due = now + LINE_SECONDS
 
         yield advance

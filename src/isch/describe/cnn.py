@@ -35,7 +35,7 @@ class CNN(Describer):
     """
 
     name = "cnn"
-    batch_size = 32
+    batch_size = 8  # keeps a thread's activations near its cache
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "model": [str, os.PathLike, None],
         "layer": [str, None],
@@ -84,9 +84,8 @@ class CNN(Describer):
         return square[..., ::-1] if want.channels == "BGR" else square
 
     def _describe(self, batch: Sequence[Image]) -> Block:
-        want, network = self._preprocessing(), self._network()
-        scaled = np.asarray((np.stack(batch) - want.mean) / want.std, np.float32)
-        vectors = network.run(scaled)
+        want = self._preprocessing()
+        vectors = self._network().run(np.stack(batch), want.mean, want.std)
         return unit_rows(vectors) if self.normalise else vectors
 
     def _check_parameters(self) -> None:
@@ -155,16 +154,19 @@ class Network:
         mean, std = (np.broadcast_to(np.asarray(want[key], np.float32), 3) for key in ("mean", "std"))
         return Preprocessing(int(want["side"]), float(want["crop"]), mean, std, str(want["channels"]))
 
-    def run(self, pictures: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The layer of prepared pictures (n, side, side, 3), one row each."""
-        x = np.moveaxis(pictures, 3, 1) if self._first_channels else pictures
-        dtype = np.float16 if "float16" in self._input.type else np.float32
-        x = np.ascontiguousarray(x, dtype)
+    def run(
+        self, pictures: NDArray[np.uint8], mean: NDArray[np.float32], std: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        """The layer of squares (n, side, side, 3), one row each."""
+        channels = (3, 1, 1) if self._first_channels else 3
+        x = (np.moveaxis(pictures, 3, 1) if self._first_channels else pictures).astype(np.float32, order="C")
+        x -= mean.reshape(channels)
+        x /= std.reshape(channels)
         step = self._batch or len(x)
-        rows = [self._run(x[start : start + step], step) for start in range(0, len(x), step)]
-        return np.concatenate(rows)
+        return np.concatenate([self._run(x[start : start + step], step) for start in range(0, len(x), step)])
 
     def _run(self, x: NDArray[Any], step: int) -> NDArray[np.float32]:
+        x = x.astype(np.float16) if "float16" in self._input.type else x
         padded = x if len(x) == step else np.concatenate([x, np.zeros((step - len(x), *x.shape[1:]), x.dtype)])
         (out,) = self._session.run([self._output], {self._input.name: padded})
         if out.ndim == 4:
