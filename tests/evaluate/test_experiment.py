@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from isch.errors import FileError, FormatError, InputError, ParameterError
-from isch.evaluate import experiment
+from isch.evaluate import code, experiment
 from isch.evaluate.experiment import Outcome, execute, parse, read
 from isch.evaluate.results import Store
 from isch.evaluate.summary import summarise
@@ -73,6 +73,20 @@ def test_changing_one_method_runs_only_that_one(toy: Path) -> None:
     run(toy, seeds=1)
     toy.write_text(toy.read_text().replace("itq = {}", "itq = { n_iter = 3 }"))
     assert {o.run.label for o in run(toy, seeds=1) if o.result is not None} == {"itq"}
+
+
+def test_results_of_an_older_version_of_a_method_are_run_again(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(toy, labels=["lsh", "2-norm"], bits=[8], seeds=1)
+    monkeypatch.setattr(code, "fingerprint", lambda method: "newer" if method == "lsh" else "")
+    again = run(toy, labels=["lsh", "2-norm"], bits=[8], seeds=1)
+    assert [o.run.label for o in again if o.result is not None] == ["lsh"]
+
+
+def test_methods_are_told_apart_by_their_code() -> None:
+    prints = {name: code.fingerprint(name) for name in ("isch", "itq", "lsh", "cbe")}
+    assert len(set(prints.values())) == 4
+    assert code.fingerprint("2-norm") == ""
+    assert prints["itq"] == code.fingerprint("itq")
 
 
 def test_changed_data_are_run_again(toy: Path) -> None:

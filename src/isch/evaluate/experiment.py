@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from isch.errors import FileError, FormatError, InputError, MissingExtra, ParameterError, unknown
-from isch.evaluate import costs, methods
+from isch.evaluate import code, costs, methods
 from isch.evaluate.metrics import measure
 from isch.evaluate.prepare import DataSpec, Material, features_of, fingerprint, material
 from isch.evaluate.ranking import score
@@ -174,7 +174,7 @@ class Outcome:
 def execute(
     experiment: Experiment, store: Store, cache: Path, redo: Iterable[str] = ()
 ) -> Generator[Outcome, None, None]:
-    """Run what is not stored yet; each result is stored as soon as it is there."""
+    """Run what is not stored yet, or was by another version of the method; each result is stored when it is there."""
     spec = DataSpec.of(experiment.data)
     dataset = spec.load()
     data = experiment.data | {"fingerprint": fingerprint(dataset)}
@@ -183,7 +183,7 @@ def execute(
         ready: Material | None = None
         for planned in group:
             run = replace(planned, data=data)
-            if run.label not in again and store.has(experiment.name, run):
+            if run.label not in again and store.has(experiment.name, run, code.fingerprint(run.method)):
                 yield Outcome(run, None)
                 continue
             features = features or features_of(dataset, spec, cache)
@@ -225,7 +225,8 @@ def perform(run: Run, ready: Material, trained: Trained | None = None) -> Result
         "peak_bytes": peak,
     }
     per_query = scores.values[chosen[0].name]["expected"]
-    return Result(run, scores.means(), scores.curves(), spent, per_query, costs.context())
+    context = costs.context() | {"code": code.fingerprint(run.method)}
+    return Result(run, scores.means(), scores.curves(), spent, per_query, context)
 
 
 def _trained(run: Run, ready: Material, trained: Trained) -> tuple[methods.Method, costs.Meter]:

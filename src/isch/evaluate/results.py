@@ -77,10 +77,13 @@ class Store:
         """Where the result of a run is, or will be."""
         return self.folder / experiment / run.file_name
 
-    def has(self, experiment: str, run: Run) -> bool:
-        """Whether a run was stored; a file of another version is refused here."""
+    def has(self, experiment: str, run: Run, code: str = "") -> bool:
+        """Whether a run was stored, by the same ``code`` of its method where that is known.
+
+        A file of another version of the format is refused.
+        """
         path = self.path(experiment, run)
-        return path.exists() and read(path) is not None
+        return path.exists() and read(path).context.get("code", code) == code
 
     def all(self, experiment: str) -> list[Result]:
         """Every stored result of an experiment, the latest last."""
