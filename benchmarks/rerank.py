@@ -18,7 +18,7 @@ from isch import ISCH, CodeTable, Index, compute, datasets
 from isch.search.exact import nearest_asymmetric
 
 BITS = (32, 64, 128, 256)
-N_QUERIES = 1000
+N_QUERIES = 500
 MAX_SAMPLES = 20_000  # rows that ISCH learns from: enough, and three times quicker than all
 K_LABELS, K_NEIGHBOURS = 500, 10
 
@@ -115,11 +115,12 @@ candidates by float16 features.
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", nargs="+", choices=["mnist", "cifar"])
     parser.add_argument("--gist", type=Path)
-    gist = parser.parse_args().gist
-    for name, make in (("mnist", mnist), ("cifar", lambda: cifar(gist))):
+    arguments = parser.parse_args()
+    for name in arguments.data:
         with tempfile.TemporaryDirectory() as folder:
-            text = measure(make(), Path(folder))
+            text = measure(mnist() if name == "mnist" else cifar(arguments.gist), Path(folder))
         print(text, flush=True)
         section(f"rerank-{name}", text)
 

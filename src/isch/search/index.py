@@ -55,7 +55,7 @@ class Index:
     def __init__(self, path: str | os.PathLike[str], *, wait: float = WAIT_SECONDS) -> None:
         self.path = Path(path).absolute()
         self._wait = wait
-        self._writing = threading.RLock()
+        self._writing, self._refreshing = threading.Lock(), threading.Lock()
         self._snapshot: Snapshot | None = take(checked(self.path))
 
     @classmethod
@@ -166,9 +166,10 @@ class Index:
 
     def refresh(self) -> bool:
         """See the latest state; says whether it is a new one."""
-        before = self._now
-        self._snapshot = take(self.path, before.segments)
-        return self._snapshot.generation != before.generation
+        with self._refreshing:  # else the slower of two threads could bring back an older moment
+            before = self._now
+            self._snapshot = after = take(self.path, before.segments)
+        return after.generation != before.generation
 
     def verify(self) -> list[str]:
         """Read everything and compare it with its checksums: a sentence for each problem, none if all is well."""
