@@ -2,8 +2,8 @@
 
     python benchmarks/search.py random | real | avx2 | single | radius | duplicates
 
-Real codes are ISCH codes of MNIST digits shifted by up to two pixels (1,024 and 3,200 bits: LSH codes, since ISCH has
-at most as many bits as dimensions), made once and kept in the folder for temporary files (``prepare``).
+Real codes are ISCH codes (fitted on 10,000 digits) of MNIST digits shifted by up to two pixels; 1,024 and 3,200 bits
+are LSH codes, since ISCH has at most as many bits as dimensions. ``prepare`` makes them once, among temporary files.
 """
 
 import os
