@@ -121,7 +121,7 @@ def test_a_full_disk(files: Path) -> None:
         "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
         "from isch.cli import main; main()"
     )
-    command = [sys.executable, "-c", code, *"fit features.npy --bits 32 --method lsh -o m".split()]
+    command = [sys.executable, "-c", code, "fit", "features.npy", "--bits=32", "--method=lsh", "-o", "m"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
     assert "cannot write m: " in done.stderr

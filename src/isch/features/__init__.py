@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import issparse
 
 from isch.errors import FileError, InputError, unknown
 from isch.features.arrays import ArrayFeatures, DaskFeatures, open_npy, open_npz
@@ -41,7 +41,8 @@ def open(source: Any) -> Features:
     if isinstance(source, str | os.PathLike):
         return _open_path(os.fspath(source))
     if issparse(source):
-        return ArrayFeatures(csr_array(source), "the sparse matrix")
+        rows: Any = source
+        return ArrayFeatures(rows.tocsr(), "the sparse matrix")
     if type(source).__module__.partition(".")[0] == "dask":
         return DaskFeatures(source)
     try:

@@ -79,7 +79,8 @@ class Subset(Features):
 
 def stack(blocks: Sequence[Block]) -> Block:
     """Blocks one below the other."""
-    return csr_array(vstack(blocks)) if issparse(blocks[0]) else np.concatenate(blocks)
+    sparse = [block for block in blocks if isinstance(block, csr_array)]
+    return csr_array(vstack(sparse)) if sparse else np.concatenate([dense(block, None) for block in blocks])
 
 
 def dense(block: Block, dtype: Any = np.float32) -> NDArray[Any]:
@@ -88,7 +89,7 @@ def dense(block: Block, dtype: Any = np.float32) -> NDArray[Any]:
 
 
 def finite(block: Block) -> bool:
-    """Whether no value is NaN or infinite. A finite sum says so in one pass; only if it overflows is each value asked."""
+    """Whether no value is NaN or infinite. A finite sum says so in one pass; else each value is asked."""
     values = block.data if issparse(block) else block
     if not np.issubdtype(values.dtype, np.floating):
         return True

@@ -27,7 +27,7 @@ class ShardedFeatures(Features):
 
     def read(self, start: int, stop: int) -> Block:
         first = max(0, bisect_right(self._borders, start) - 1)
-        parts = []
+        parts: list[Block] = []
         for shard, offset in zip(self._shards[first:], self._borders[first:], strict=False):
             if offset >= stop and parts:
                 break

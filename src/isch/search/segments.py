@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from isch.codes import Codes, width
 from isch.errors import FileError, FormatError
 from isch.files import sync
-from isch.search.exact import LANES, tiles
+from isch.search.exact import tiles
+from isch.search.kernels import LANES
 
 MAGIC = b"ISCHSEG\0"
 VERSION = 1
