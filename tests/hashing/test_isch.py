@@ -124,9 +124,26 @@ def test_threads_and_batches_change_at_most_rounding(monkeypatch: pytest.MonkeyP
         assert (results[0] != other).sum() <= results[0].size / 100_000 + 1
 
 
+def test_every_source_gives_the_same_codes(tmp_path: Path) -> None:
+    import dask.array
+    from scipy.sparse import csr_array
+
+    np.save(tmp_path / "x.npy", DIGITS)
+    (tmp_path / "shards").mkdir()
+    for number, part in enumerate(np.array_split(DIGITS, 3)):
+        np.save(tmp_path / "shards" / f"{number}.npy", part)
+    expected = isch.ISCH(16).fit(DIGITS).transform(DIGITS)
+    memory_map = np.load(tmp_path / "x.npy", mmap_mode="r")
+    chunked = dask.array.from_array(DIGITS, chunks=(500, 64))
+    for source in (str(tmp_path / "x.npy"), tmp_path / "shards", memory_map, chunked):
+        np.testing.assert_array_equal(isch.ISCH(16).fit(source).transform(source), expected)
+    sparse = csr_array(DIGITS)
+    bits = codes.unpack(isch.ISCH(16).fit(sparse).transform(sparse), 16)
+    assert (bits != codes.unpack(expected, 16)).mean() < 1e-3
+
+
 def test_a_row_of_the_database_finds_itself_at_distance_zero(fitted: isch.ISCH) -> None:
-    _, rows = isch.nearest(fitted.transform(DIGITS[5:6]), fitted.transform(DIGITS), 1)
-    near, _ = isch.nearest(fitted.transform(DIGITS[5:6]), fitted.transform(DIGITS), 1)
+    near, rows = isch.nearest(fitted.transform(DIGITS[5:6]), fitted.transform(DIGITS), 1)
     assert near[0, 0] == 0
     assert (fitted.transform(DIGITS)[rows[0, 0]] == fitted.transform(DIGITS[5:6])[0]).all()
 
