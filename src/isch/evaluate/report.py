@@ -123,7 +123,7 @@ def verdict(summary: Summary) -> str:
 
 
 def _ours(label: str) -> bool:
-    return label.startswith(REFERENCE) or label in ("2-norm", "sign", "threshold")
+    return label.startswith(REFERENCE) or label == "2-norm"
 
 
 def _against(summary: Summary, own: float, who: str, labels: list[str]) -> list[str]:
@@ -131,8 +131,9 @@ def _against(summary: Summary, own: float, who: str, labels: list[str]) -> list[
     if best is None:
         return []
     (label, bits), value = best
+    length = "" if bits is None else f" with {bits} bits"
     return [
-        f"The best of {who} at any length is {figures.display(label)} with {bits} bits, {number(value)}: "
+        f"The best of {who}, at any length that was run, is {figures.display(label)}{length}, {number(value)}: "
         f"ISCH is {_compared(own, value)}."
     ]
 
