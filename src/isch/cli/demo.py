@@ -15,6 +15,7 @@ METHODS = ("isch", "itq", "lsh")
 BITS = (16, 32, 48)
 N_QUERIES = 300
 K = 50
+SHOWN = 7  # which query is drawn
 SHADES = " .:-=+*#%@"
 
 
@@ -33,8 +34,8 @@ def run(folder: Path) -> None:
         _compare(X[queries], X[database], relevant)
         model = hasher("isch", n_bits=BITS[-1]).fit(X[database])
     codes = model.transform(X[database])
-    near, rows = nearest(model.transform(X[queries[:1]]), codes, 5)
-    _draw(digits.images[queries[0]], digits.images[database[rows[0]]], near[0])
+    near, rows = nearest(model.transform(X[queries[SHOWN : SHOWN + 1]]), codes, 5)
+    _draw(digits.images[queries[SHOWN]], digits.images[database[rows[0]]], near[0])
     folder.mkdir(parents=True, exist_ok=True)
     model.save(folder / "model.safetensors")
     for name, array in (("digits.npy", X[database]), ("codes.npy", codes)):
