@@ -1,7 +1,8 @@
 """One writer or one reader of an index under load, for test_reliability: ``index_stress.py role folder seconds seed``.
 
 Before each change the writer stores what the index must then hold, under the number of the generation to come; a
-reader compares its answers with what was stored for the generation it sees.
+reader compares its answers with what was stored for the generation it sees. The writer goes on for the time given and
+until every reader has seen enough generations, however slow the machine; then the readers end.
 """
 
 import sys
@@ -16,6 +17,8 @@ from isch.files import replacing
 from isch.search.index import Index
 
 N_BYTES = 8
+READERS = 4
+ENOUGH = 6  # generations a reader must have seen
 State = dict[str, NDArray[Any]]
 
 
@@ -45,7 +48,7 @@ def store(folder: Path, generation: int, state: State) -> None:
 def write(folder: Path, seconds: float, seed: int) -> None:
     rng, state, free, end = np.random.default_rng(seed), empty(), 0, time.monotonic() + seconds
     with Index.open(folder) as index:
-        while time.monotonic() < end:
+        while time.monotonic() < end or len(list(folder.with_suffix(".states").glob("enough-*"))) < READERS:
             generation = index.info()["generation"] + 1
             kind = rng.choice(["add", "upsert", "delete", "compact"], p=[0.4, 0.25, 0.25, 0.1])
             count = int(rng.choice([1, 20, 500]))
@@ -67,6 +70,7 @@ def write(folder: Path, seconds: float, seed: int) -> None:
             else:
                 store(folder, generation, state)
                 index.compact()
+    (folder.with_suffix(".states") / "finished").touch()
 
 
 def expected(state: State, query: NDArray[np.uint8], k: int, group: int | None) -> list[tuple[int, int]]:
@@ -76,10 +80,11 @@ def expected(state: State, query: NDArray[np.uint8], k: int, group: int | None) 
     return list(zip(state["keys"][allowed][order].tolist(), distances[order].tolist(), strict=True))
 
 
-def read(folder: Path, seconds: float, seed: int) -> None:
-    rng, end, seen = np.random.default_rng(seed), time.monotonic() + seconds, set()
+def read(folder: Path, _: float, seed: int) -> None:
+    rng, seen = np.random.default_rng(seed), set()
+    notes = folder.with_suffix(".states")
     index = Index.open(folder)
-    while time.monotonic() < end:
+    while not (notes / "finished").exists():
         if rng.random() < 0.5:
             index.refresh()
         elif rng.random() < 0.1:
@@ -96,6 +101,8 @@ def read(folder: Path, seconds: float, seed: int) -> None:
         if found != expected(state, query, k, group) or len(index) != len(state["keys"]):
             raise SystemExit(f"wrong answer at generation {generation}: {found}")
         seen.add(generation)
+        if len(seen) == ENOUGH:
+            (notes / f"enough-{seed}").touch()
     sys.stdout.write(f"{len(seen)}\n")
 
 

@@ -217,7 +217,7 @@ def test_four_readers_and_a_writer(tmp_path: Path) -> None:
     for (_, errors), status in outcomes:
         assert status == 0, errors
     generations = [int(output) for (output, _), _ in outcomes[1:]]
-    assert sum(generations) > 20
+    assert min(generations) >= 6
     assert problems(folder) == []
 
 
