@@ -171,7 +171,7 @@ def test_batches_do_not_change_the_features() -> None:
 
 @pytest.mark.skipif(DATA is None, reason="ISCH_DATA is not set")
 def test_obvious_pictures_are_recognised() -> None:
-    """Thumbnails of 64 × 64; goldfish, monarch, school bus and sunglasses look like nothing else."""
+    """Thumbnails of 64 × 64; goldfish, monarch, school bus and pomegranate look like nothing else."""
     classes = {"n01443537": 1, "n02279972": 323, "n04146614": 779, "n07768694": 957}
     hits = []
     for folder, number in classes.items():
