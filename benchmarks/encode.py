@@ -39,7 +39,7 @@ def main() -> None:
     """Print and record the table."""
     rows: list[list[object]] = []
     for n_features, n_bits in SHAPES:
-        n = max(8192, min(60_000, int(1.5e11 / (2 * n_features * n_bits))))
+        n = max(8192, min(60_000, int(3e11 / (2 * n_features * n_bits))))
         X = np.random.default_rng(1).standard_normal((n, n_features), dtype=np.float32)
         hasher = fitted(n_features, n_bits)
         product, encode = best(lambda X=X, h=hasher: X @ h.projection_, lambda X=X, h=hasher: h.transform(X))
