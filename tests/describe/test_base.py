@@ -150,9 +150,9 @@ def test_saved_describers_come_back(tmp_path: Path) -> None:
 
 
 def test_loading_what_is_no_describer(tmp_path: Path) -> None:
-    from isch.hashing import files
+    from isch import models
 
-    files.write(tmp_path / "hasher", "itq", {}, {})
+    models.write(tmp_path / "hasher", "itq", {}, {})
     with pytest.raises(FormatError, match="holds 'itq'"):
         describe.load(tmp_path / "hasher")
     with pytest.raises(FileError):

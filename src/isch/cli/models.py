@@ -28,13 +28,14 @@ def fit(
     """Learn a hashing model from a feature matrix."""
     from isch.cli.progress import shown
     from isch.files import check_writable
-    from isch.hashing import files, hasher
+    from isch.hashing import hasher
+    from isch.models import read_header
 
     check_writable(output)
     model = hasher(method, n_bits=bits, random_state=seed, **dict(map(_setting, option or [])))
     with shown():
         model.fit(features).save(output)
-    _print_summary(model, files.read_header(output))
+    _print_summary(model, read_header(output))
     typer.echo(f"model written to {output}; next: isch encode {output} {features} -o codes.npy")
 
 
@@ -69,9 +70,10 @@ def info(
     """Say what a model is: method, parameters, training data, spectrum, checksum."""
     from json import dumps
 
-    from isch.hashing import files, load
+    from isch.hashing import load
+    from isch.models import read_header
 
-    hasher, header = load(model), files.read_header(model)
+    hasher, header = load(model), read_header(model)
     if json:
         typer.echo(dumps(header, indent=2, sort_keys=True))
     else:

@@ -47,11 +47,11 @@ def describer(name: str, **parameters: Any) -> "Describer":
 
 def load(path: str | os.PathLike[str]) -> "Describer":
     """The describer that ``save`` wrote, fitted as it was; or the one that made a feature file of ``isch describe``."""
+    from isch import models
     from isch.describe.files import model_file
-    from isch.hashing import files
 
     with model_file(path) as model:
-        header, learned = files.read(model)
+        header, learned = models.read(model)
     if header["method"] not in DESCRIPTORS:
         raise FormatError(f"{path}: holds {header['method']!r}; expected one of {', '.join(sorted(DESCRIPTORS))}")
     return descriptor(header["method"])._restore(header["parameters"], learned)

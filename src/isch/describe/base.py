@@ -17,11 +17,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils._param_validation import Interval, InvalidParameterError, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
 
-from isch import compute, progress
+from isch import compute, models, progress
 from isch.describe.images import Failure, Image, Source, decode, groups, name_of, sources
 from isch.errors import FileError, InputError, ParameterError
 from isch.features import Block, stack
-from isch.hashing import files
 
 if TYPE_CHECKING:
     from isch.describe.fusion import Fusion
@@ -99,7 +98,7 @@ class Describer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write parameters and what was learned as a safetensors file, whole or not at all."""
         check_is_fitted(self)
-        files.write(path, self.name, *self._state())
+        models.write(path, self.name, *self._state())
 
     def get_feature_names_out(self, input_features: None = None) -> NDArray[np.object_]:
         """gist0, gist1, ..."""

@@ -46,9 +46,9 @@ def hasher(name: str, **parameters: Any) -> "Hasher":
 
 def load(path: str | os.PathLike[str]) -> "Hasher":
     """The fitted hasher that ``save`` wrote."""
-    from isch.hashing import files
+    from isch import models
 
-    header, learned = files.read(path)
+    header, learned = models.read(path)
     if header["method"] not in METHODS:
         raise FormatError(f"{path}: the model's method {header['method']!r} is not known to this version of ISCH")
     return method(header["method"])._restore(header["parameters"], learned)

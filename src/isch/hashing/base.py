@@ -17,12 +17,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, InvalidParameterError, validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from isch import codes, compute, distances
+from isch import codes, compute, distances, models
 from isch import features as feature_sources
 from isch.codes import Codes
 from isch.errors import InputError, ParameterError
 from isch.features import Block, Features, dense
-from isch.hashing import files
 
 Projector = Callable[[Block], NDArray[np.floating[Any]]]
 
@@ -78,7 +77,7 @@ class Hasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model as a safetensors file, whole or not at all."""
         check_is_fitted(self)
-        files.write(path, self.name, self.get_params(deep=False), self._learned())
+        models.write(path, self.name, self.get_params(deep=False), self._learned())
 
     def _learned(self) -> dict[str, Any]:
         """What ``save`` keeps: the attributes that end in an underscore."""

@@ -10,10 +10,10 @@ from scipy.sparse import csr_array
 from sklearn.datasets import load_digits
 
 import isch
+from isch import models
 from isch.errors import FileError, FormatError
-from isch.hashing import files
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "model-1.safetensors"
+GOLDEN = Path(__file__).parent / "golden" / "model-1.safetensors"
 X = load_digits().data[:50].astype(np.float32)
 
 
@@ -25,7 +25,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def header_with(**changes: Any) -> dict[str, Any]:
-    return {"version": 1, "method": "lsh", "parameters": {}, "learned": {}, "checksum": files._checksum({})} | changes
+    return {"version": 1, "method": "lsh", "parameters": {}, "learned": {}, "checksum": models._checksum({})} | changes
 
 
 def test_a_model_comes_back_and_saves_to_the_same_bytes(model: Path, tmp_path: Path) -> None:
@@ -38,8 +38,8 @@ def test_a_model_comes_back_and_saves_to_the_same_bytes(model: Path, tmp_path: P
 
 def test_sparse_arrays_scalars_and_lists_survive(tmp_path: Path) -> None:
     learned = {"a_": csr_array(np.eye(3, 5)), "b_": 1.5, "c_": [1, 2], "d_": np.arange(3), "e_": None}
-    files.write(tmp_path / "m", "lsh", {}, learned)
-    _, back = files.read(tmp_path / "m")
+    models.write(tmp_path / "m", "lsh", {}, learned)
+    _, back = models.read(tmp_path / "m")
     assert back.keys() == learned.keys()
     np.testing.assert_array_equal(back["a_"].toarray(), np.eye(3, 5))
     np.testing.assert_array_equal(back["d_"], np.arange(3))
