@@ -1,5 +1,6 @@
 """The command tree, and what happens to errors: one sentence on stderr, exit code 2, no traceback."""
 
+import os
 import sys
 import warnings
 
@@ -40,7 +41,10 @@ def main() -> None:
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), 2)
     except SystemExit as stop:
         if stop.code == INTERRUPTED:
-            _fail("interrupted; nothing half-written was left behind", INTERRUPTED)
+            sys.stderr.write("isch: interrupted; nothing half-written was left behind\n")
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(INTERRUPTED)  # an ordinary exit would wait for threads that still work
         raise
 
 
