@@ -1,7 +1,7 @@
 """What re-ranking buys: precision@500 and recall@10 of an index on MNIST and on CIFAR-10 GIST, by code length.
 
-python benchmarks/rerank.py            needs $ISCH_DATA; describing and fitting take some minutes
-python benchmarks/rerank.py --gist gist.npy      keeps the GIST descriptors for the next run
+python benchmarks/rerank.py mnist cifar                      needs $ISCH_DATA; describing and fitting take minutes
+python benchmarks/rerank.py cifar --gist gist.npy            keeps the GIST descriptors for the next run
 """
 
 import argparse
