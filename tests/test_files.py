@@ -39,3 +39,22 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
         open("/dev/full", "w") as full,
     ):
         full.write("x" * 100_000)
+
+
+def test_links_and_permissions_survive(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("old")
+    target.chmod(0o600)
+    link.symlink_to(target)
+    with replacing(link) as temporary:
+        temporary.write_text("new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    assert target.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_pipe_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FileError, match="it is a device or pipe, not a file"), replacing(tmp_path / "pipe"):
+        pass
+    assert (tmp_path / "pipe").is_fifo()

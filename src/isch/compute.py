@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch import progress
+from isch.errors import ParameterError
 from isch.features import Block, Features, check_finite, dense, finite
 
 T = TypeVar("T")
@@ -25,7 +26,10 @@ R = TypeVar("R")
 
 def n_threads() -> int:
     """Threads to use: the environment's ISCH_NUM_THREADS, else the cores this process may run on."""
-    return int(os.environ.get("ISCH_NUM_THREADS", 0)) or len(os.sched_getaffinity(0))
+    asked = os.environ.get("ISCH_NUM_THREADS", "")
+    if asked and not (asked.isdecimal() and int(asked) > 0):
+        raise ParameterError(f"ISCH_NUM_THREADS must be a positive number; got {asked!r}")
+    return int(asked) if asked else len(os.sched_getaffinity(0))
 
 
 def block_rows(n_features: int) -> int:

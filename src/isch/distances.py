@@ -28,10 +28,11 @@ class WeightedHamming:
 
 @dataclass(frozen=True, eq=False)
 class ProductAffinity:
-    """Minus the affinity of multidimensional spectral hashing (Weiss, Fergus, Torralba 2012).
+    """−asinh of the affinity of multidimensional spectral hashing (Weiss, Fergus, Torralba 2012).
 
-    Bits are ±1. Within each group of bits the affinity is Π_k (1 + Σ_{i of coordinate k} w_i a_i b_i) − 1;
-    the groups add up.
+    Bits are ±1. Within each group of bits the affinity is Π_k (1 + Σ_{i of coordinate k} w_i a_i b_i); the groups add
+    up. The paper's − 1 a group is a constant and would drown small products; asinh keeps the order of products over
+    hundreds of coordinates within single precision.
     """
 
     weights: NDArray[np.float32]

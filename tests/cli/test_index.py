@@ -69,6 +69,8 @@ def test_the_life_of_an_index(shell: Shell) -> None:
     expected = {f"photo {i}" for i in range(200) if i % 3 == 1 and 2000 <= 1990 + i % 30 < 2010}
     assert {hit["key"] for hit in found} <= expected
     assert len(found) == min(50, len(expected))
+    nothing = shell.succeed("search", "x.isch", "one.npy", "--json", "--where", "year=1991", "--where", "year=1992")
+    assert json.loads(nothing)["hits"] == []
     assert "2 deleted" in shell.succeed("index", "delete", "x.isch", "photo 7", "photo 8")
     assert "photo 7" not in shell.succeed("search", "x.isch", "one.npy")
     shell.succeed("index", "add", "x.isch", "features.npy", "--keys", "names.txt", "--replace")

@@ -48,6 +48,21 @@ def test_fit_encode_info(files: Path, capsys: pytest.CaptureFixture[str], monkey
     assert json.loads(out)["learned"]["n_samples_"] == 1797
 
 
+def test_set_overrides_the_options(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(capsys, monkeypatch, "fit features.npy --bits 8 --set n_bits=16 --method lsh -o m")[0] == 0
+    assert isch.load("m").n_bits == 16
+
+
+def test_a_wrong_number_of_threads_is_explained(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ISCH_NUM_THREADS", "many")
+    code, _, err = run(capsys, monkeypatch, "fit features.npy --bits 8 --method lsh -o m")
+    assert (code, err) == (2, "isch: ISCH_NUM_THREADS must be a positive number; got 'many'\n")
+
+
 def test_other_methods(files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, _ = run(capsys, monkeypatch, "fit features.npy --bits 8 --method itq -o m")
     assert code == 0
@@ -76,6 +91,10 @@ def test_other_methods(files: Path, capsys: pytest.CaptureFixture[str], monkeypa
         ("encode model narrow.npy -o c", "X has 3 features, but LSH is expecting 64 features"),
         ("encode model nan64.npy -o c", "NaN or infinity"),
         ("info features.npy", "not an ISCH model file"),
+        ("encode model features.npy -o model", "cannot write model: it is also the input model"),
+        ("encode model features.npy -o features.npy", "it is also the input features.npy"),
+        ("fit constant.npy -o m --bits 4 --method lsh", "all rows are equal"),
+        ("fit garbage.fvecs -o m", "not a whole number of fvecs rows"),
     ],
 )
 def test_bad_input_is_one_sentence_and_leaves_nothing(
@@ -90,6 +109,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(
     np.save("nan.npy", bad)
     np.save("nan64.npy", np.full((3, 64), np.nan))
     Path("empty.npy").touch()
+    Path("garbage.fvecs").write_bytes(b"garbage, and more of it")
     isch.LSH(8).fit(DIGITS).save("model")
     before = set(os.listdir())
     code, _, err = run(capsys, monkeypatch, line)

@@ -54,4 +54,4 @@ def test_bandwidth_follows_the_scale_of_the_data() -> None:
 
 def test_coinciding_rows_are_warned_of() -> None:
     with pytest.warns(IschWarning, match="coincide with their neighbours"):
-        isch.SKLSH(n_bits=8).fit(np.ones((200, 5)))
+        isch.SKLSH(n_bits=8).fit(np.repeat(np.random.default_rng(0).normal(size=(30, 5)), 100, axis=0))

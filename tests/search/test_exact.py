@@ -53,8 +53,8 @@ def plain_affinity(queries: Array, codes: Array, distance: ProductAffinity) -> A
         product = np.ones(agree.shape[:2])
         for coordinate in set(distance.coordinates[inside].tolist()):
             product *= 1 + agree[:, :, inside & (distance.coordinates == coordinate)].sum(axis=2)
-        total += product - 1
-    return -total
+        total += product
+    return -np.arcsinh(total)
 
 
 def ranked(dense: Array, k: int, mask: Array | None = None) -> tuple[Array, Array]:
@@ -169,6 +169,17 @@ def plain(queries: Array, codes: Array, distance: Distance) -> Array:
             return plain_affinity(queries, codes, distance)
         case _:
             return plain_hamming(queries, codes)
+
+
+def test_affinities_over_many_coordinates_are_told_apart() -> None:
+    rng = np.random.default_rng(0)
+    codes = packed.pack(rng.random((500, 256)) < 0.5)
+    weights = rng.uniform(0.3, 0.6, 256).astype(np.float32)
+    distance = ProductAffinity(weights, np.arange(256, dtype=np.int32), np.zeros(256, np.int32))
+    dense = distances(codes[:3], codes, distance)
+    exact = plain_affinity(codes[:3], codes, distance)
+    assert all(len(np.unique(row)) > 490 for row in dense)
+    np.testing.assert_allclose(dense, exact, rtol=1e-4, atol=0)
 
 
 @pytest.mark.parametrize("m", [5, 32, 100, 256])

@@ -69,6 +69,13 @@ def test_filters_mean_what_python_means(items: list[dict[str, Any] | None], wher
     assert found == [i for i, row in enumerate(items) if meets(row, where)]
 
 
+def test_all_of_several_must_hold() -> None:
+    both = condition([{"f": 1}, {"f": {"!=": 2}}, {"f": {"!=": 3}}])
+    one = [condition({"f": 1}), condition({"f": {"!=": 2}}), condition({"f": {"!=": 3}})]
+    assert both[1] == [value for _, values in one for value in values]
+    assert both[0].count("AND") >= 2
+
+
 def test_a_list_may_be_long() -> None:
     sql, parameters = condition({"f": list(range(100_000))})
     assert sql.count("?") == len(parameters) == 3
@@ -83,6 +90,8 @@ def test_a_list_may_be_long() -> None:
         ({"f": object()}, "expected text, a number"),
         ({"f": [[1]]}, "expected text, a number"),
         ({"f": 2**63}, "does not fit 64 bits"),
+        ({"f": float("nan")}, "expected a finite number"),
+        ({"f": [float("inf"), 3]}, "expected a finite number"),
         ({'f"g': 1}, "without quotation marks"),
         ({"a\\b": 1}, "without quotation marks, backslashes"),
         ({3: 1}, "must be a string"),

@@ -173,9 +173,9 @@ def _echo_table(results: Any) -> None:
             typer.echo(f"{query}\t{rank}\t{hit.distance:g}\t{score}\t{hit.key}")
 
 
-def _where(conditions: list[str] | None) -> dict[str, Any] | None:
+def _where(conditions: list[str] | None) -> list[dict[str, Any]] | None:
     """FIELD=VALUE means equal, to the text or to the JSON value it spells; the other operators make ranges."""
-    where: dict[str, Any] = {}
+    where: list[dict[str, Any]] = []
     for text in conditions or []:
         match = _CONDITION.fullmatch(text)
         if match is None:
@@ -183,11 +183,7 @@ def _where(conditions: list[str] | None) -> dict[str, Any] | None:
 
             raise ParameterError(f"--where expects FIELD=VALUE, or < <= > >= != between them; got {text!r}")
         field, operator, value = match["field"].strip(), match["operator"], match["value"].strip()
-        if operator == "=":
-            where[field] = [value, _spelt(value)]
-        else:
-            ranges = where.setdefault(field, {})
-            ranges[operator] = _spelt(value)
+        where.append({field: [value, _spelt(value)] if operator == "=" else {operator: _spelt(value)}})
     return where or None
 
 
@@ -212,11 +208,16 @@ def _existing(index: Any, key: Any) -> Any:
 def _keys(path: Path | None) -> list[Any] | None:
     if path is None:
         return None
-    if path.suffix == ".npy":
-        import numpy as np
+    if path.suffix != ".npy":
+        return _lines(path)
+    import numpy as np
 
+    from isch.errors import FormatError
+
+    try:
         return np.load(path, allow_pickle=False).ravel().tolist()  # type: ignore[no-any-return]
-    return _lines(path)
+    except (OSError, ValueError, EOFError) as error:
+        raise FormatError(f"{path}: not a readable .npy file of keys ({error})") from error
 
 
 def _metadata(path: Path | None) -> list[Any] | None:
@@ -237,10 +238,12 @@ def _metadata(path: Path | None) -> list[Any] | None:
 
 def _lines(path: Path) -> list[str]:
     """The lines of a text file, without an empty one at its end."""
-    from isch.errors import FormatError
+    from isch.errors import FileError, FormatError
 
     try:
         text = path.read_text("utf-8")
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise FormatError(f"{path}: not a text file in UTF-8 ({error})") from error
     return text.removesuffix("\n").split("\n") if text else []

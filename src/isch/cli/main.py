@@ -34,14 +34,11 @@ def main() -> None:
         _fail(str(error), 2)
     except MemoryError:
         _fail("not enough memory for this", 2)
-    except BrokenPipeError:
-        sys.stderr.close()
-        raise SystemExit(141) from None
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), 2)
     except SystemExit as stop:
         if stop.code == INTERRUPTED:
-            sys.stderr.write("isch: interrupted; nothing half-written was left behind\n")
+            sys.stderr.write("isch: interrupted; no output was left half-written, and what can be resumed will be\n")
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(INTERRUPTED)  # an ordinary exit would wait for threads that still work

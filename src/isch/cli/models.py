@@ -32,7 +32,7 @@ def fit(
     from isch.models import read_header
 
     check_writable(output)
-    model = hasher(method, n_bits=bits, random_state=seed, **dict(map(_setting, option or [])))
+    model = hasher(method, **{"n_bits": bits, "random_state": seed} | dict(map(_setting, option or [])))
     with shown():
         model.fit(features).save(output)
     _print_summary(model, read_header(output))
@@ -53,6 +53,7 @@ def encode(
     from isch.files import replacing
     from isch.hashing import load
 
+    _refuse_same(output, model, Path(features.partition("::")[0]))
     hasher, source = load(model), feature_sources.open(features)
     shape = (len(source), codes.width(hasher.n_bits))
     with replacing(output) as temporary, shown(), temporary.open("wb") as file:
@@ -87,6 +88,15 @@ def demo(
     from isch.cli.demo import run
 
     run(folder)
+
+
+def _refuse_same(output: Path, *inputs: Path) -> None:
+    """Refuse to write over what is read."""
+    from isch.errors import FileError
+
+    for path in inputs:
+        if output.exists() and path.exists() and output.samefile(path):
+            raise FileError(f"cannot write {output}: it is also the input {path}")
 
 
 def _setting(text: str) -> tuple[str, Any]:

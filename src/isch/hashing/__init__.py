@@ -51,4 +51,7 @@ def load(path: str | os.PathLike[str]) -> "Hasher":
     header, learned = models.read(path)
     if header["method"] not in METHODS:
         raise FormatError(f"{path}: the model's method {header['method']!r} is not known to this version of ISCH")
-    return method(header["method"])._restore(header["parameters"], learned)
+    try:
+        return method(header["method"])._restore(header["parameters"], learned)
+    except (KeyError, TypeError) as error:
+        raise FormatError(f"{path}: the header of the model is damaged ({error})") from error

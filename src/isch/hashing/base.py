@@ -45,6 +45,7 @@ class Hasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_samples_ = len(features)
         if len(features) < 2:
             raise InputError(f"{features.where}: n_samples = 1; {self._label} needs at least 2 rows to learn from")
+        refuse_constant(features)
         self._fit(features)
         return self
 
@@ -178,6 +179,15 @@ def centred(block: NDArray[Any], mean: NDArray[np.float64]) -> NDArray[np.float3
     if block.dtype == np.float64:
         return (block - mean).astype(np.float32)
     return block.astype(np.float32, copy=False) - mean.astype(np.float32)
+
+
+def refuse_constant(features: Features) -> None:
+    """Refuse data without any variation; reads no further than the first row that differs."""
+    first = dense(features.read(0, 1), None)
+    for _, block in features.batches(compute.block_rows(features.shape[1])):
+        if (dense(block, None) != first).any():
+            return
+    raise InputError(f"{features.where}: all rows are equal; expected data that varies")
 
 
 def _elsewhere(X: Any) -> bool:

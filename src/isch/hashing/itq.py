@@ -29,7 +29,7 @@ class ITQ(LinearHasher):
         "max_samples": [POSITIVE],
         "random_state": ["random_state"],
     }
-    errors_: NDArray[np.float64]  # quantisation error ‖B − V R‖² of each round
+    errors_: NDArray[np.float64]  # mean square of B − V R before each round
 
     def __init__(self, n_bits: int = 128, n_iter: int = 50, max_samples: int = 100_000, random_state: Any = 0) -> None:
         self.n_bits = n_bits

@@ -18,6 +18,7 @@ from isch.features import Block, Features, dense
 from isch.hashing.base import POSITIVE, LinearHasher, Projector
 
 NEIGHBOUR = 50
+ROUNDING = 1e-3  # of the length of a row: single precision leaves distances below this to chance
 PROBES = 100
 
 
@@ -59,7 +60,7 @@ class SKLSH(LinearHasher):
     def _bandwidth(self, features: Features, rng: np.random.Generator) -> float:
         probes = compute.load(features, compute.sample(features, PROBES, rng), self.mean_)
         radius = float(neighbour_distances(features, self.mean_, probes, NEIGHBOUR).mean())
-        if radius > 0:
+        if radius > ROUNDING * float(np.sqrt(np.einsum("ij,ij->i", probes, probes).mean())):
             return radius**-2
         warnings.warn(
             f"{self._label}: rows coincide with their neighbours, so that no bandwidth follows from the data; "

@@ -4,15 +4,17 @@
 {"album": ["2018", "2019"]}        one of
 {"year": {">=": 2010, "<": 2020}}  in a range; also "!="
 {"a": 1, "b": None}                all conditions hold
+[{"a": 1}, {"a": 2}]               all of several hold
 """
 
 import json
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from isch.errors import InputError, unknown
 
-Where = Mapping[str, Any]
+Where = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Condition = tuple[str, list[Any]]  # SQL with question marks, and what they stand for
 
 OPERATORS = ("<", "<=", ">", ">=", "!=")
@@ -23,8 +25,10 @@ _TEXT, _NUMBER = "('text')", "('integer', 'real')"
 
 def condition(where: Where) -> Condition:
     """The condition a ``where`` stands for."""
+    if isinstance(where, list | tuple):
+        return _all(condition(one) for one in where)
     if not isinstance(where, Mapping):
-        raise InputError(f"where must be a dictionary from field to value; got {type(where).__name__}")
+        raise InputError(f"where must be a dictionary from field to value, or several; got {type(where).__name__}")
     return _all(_field(name, wanted) for name, wanted in where.items())
 
 
@@ -53,6 +57,8 @@ def _plain(name: str, value: Any) -> Any:
     value = value.item() if hasattr(value, "item") else value
     if value is not None and not isinstance(value, str | int | float):
         raise InputError(f"where field {name!r}: expected text, a number, true, false or null; got {value!r}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"where field {name!r}: expected a finite number; got {value!r}")
     if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
         raise InputError(f"where field {name!r}: the integer {value} does not fit 64 bits")
     return value

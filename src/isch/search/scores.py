@@ -182,16 +182,16 @@ def _slotted(codes: Codes, n_bits: int, slots: NDArray[np.intp]) -> Codes:
 def _product_affinity(queries, rows, tables, ends, out):  # type: ignore[no-untyped-def]
     for q in range(len(queries)):
         for row in range(len(rows)):
-            total, product, factor = np.float32(0), np.float32(1), np.float32(1)
+            total, product, factor = 0.0, 1.0, 1.0
             for slot in range(len(ends)):
                 factor += tables[slot, queries[q, slot] ^ rows[row, slot]]
                 if ends[slot]:
                     product *= factor
-                    factor = np.float32(1)
+                    factor = 1.0
                 if ends[slot] == 2:
-                    total += product - np.float32(1)
-                    product = np.float32(1)
-            out[q, row] = np.float32(0) - total
+                    total += product
+                    product = 1.0
+            out[q, row] = -np.arcsinh(total)
 
 
 @njit(cache=True, nogil=True)
