@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch import progress
-from isch.errors import ParameterError
+from isch.errors import InputError, ParameterError
 from isch.features import Block, Features, check_finite, dense, finite
 
 T = TypeVar("T")
@@ -172,8 +172,12 @@ def sample(features: Features, n: int, rng: np.random.Generator) -> NDArray[np.i
 def load(features: Features, rows: NDArray[np.intp], mean: NDArray[np.float64]) -> NDArray[np.float32]:
     """The given rows, centred, in memory."""
     out = np.empty((len(rows), features.shape[1]), np.float32)
+    overflow = f"{features.where}: values exceed the range of single precision (3.4e38); expected smaller ones"
     step = block_rows(features.shape[1])
     for start in range(0, len(rows), step):
         block = dense(features.take(rows[start : start + step]), np.float64)
-        np.subtract(block, mean, out=out[start : start + step], casting="same_kind")
+        with np.errstate(over="ignore"):
+            np.subtract(block, mean, out=out[start : start + step], casting="same_kind")
+        if not finite(out[start : start + step]):
+            raise InputError(overflow)
     return out

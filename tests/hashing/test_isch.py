@@ -91,7 +91,7 @@ def test_hierarchical_dictionary() -> None:
     assert 64 < hasher.n_atoms_ <= 8 * 17
 
 
-@pytest.mark.parametrize("power", [-3, 1, 10])
+@pytest.mark.parametrize("power", [-60, -3, 1, 60])
 def test_scaling_by_a_power_of_two_changes_no_bit(power: int) -> None:
     X = low_rank()
     codes_of = lambda data: isch.ISCH(12).fit(data).transform(data)  # noqa: E731
@@ -189,6 +189,8 @@ def test_constant_bits_are_warned_of() -> None:
         (np.ones((50, 4)), {"n_bits": 2}, "all rows are equal"),
         (np.full((50, 4), np.nan), {"n_bits": 2}, "200 values are NaN or infinity, the first in row 0"),
         (DIGITS[:1], {"n_bits": 2}, "n_samples = 1"),
+        (DIGITS.astype(np.float64) * 1e300, {"n_bits": 2}, "exceed the range of single precision"),
+        (np.full((50, 4), 0.3), {"n_bits": 2}, "all rows are equal"),
     ],
 )
 def test_bad_input_is_one_sentence(X: Any, parameters: dict[str, Any], message: str) -> None:

@@ -136,6 +136,8 @@ def test_more_bits_than_rank_are_refused() -> None:
     flat[:, 20:] = 0
     with pytest.raises(InputError, match="at most the rank of the dictionary, 20; got 21"):
         spectrum.exact(flat, 21, 1)
+    with pytest.raises(InputError, match="at most the rank of the dictionary, 20; got 21"):
+        spectrum.randomized(flat, 21, 1, rng())
     for solve in (spectrum.columns, spectrum.randomized):
         with pytest.raises(InputError, match=r"at most the smaller side of the dictionary .200, 40.; got 41"):
             solve(ATOMS, 41, 1, rng())

@@ -30,8 +30,8 @@ class Tree:
 
 
 def flat(X: NDArray[np.float32], n_atoms: int, n_iter: int, rng: np.random.Generator) -> Atoms:
-    """k-means centres of centred rows."""
-    centres, _ = kmeans.fit(X, n_atoms, n_iter, rng)
+    """k-means centres of centred rows, which it may scale."""
+    centres, _ = kmeans.fit(_unit_scale(X), n_atoms, n_iter, rng)
     return normalise(centres)
 
 
@@ -79,7 +79,14 @@ def _proxies(
     P = rng.standard_normal((features.shape[1], width * tree.n_levels), dtype=np.float32) / np.float32(math.sqrt(width))
     offset = (mean @ P).astype(np.float32)
     Y = np.concatenate(list(compute.map_blocks(features, lambda b: _times(b, P) - offset, "proxies")))
-    return [np.ascontiguousarray(part) for part in np.split(Y, tree.n_levels, axis=1)]
+    return [_unit_scale(np.ascontiguousarray(part)) for part in np.split(Y, tree.n_levels, axis=1)]
+
+
+def _unit_scale(X: NDArray[np.float32]) -> NDArray[np.float32]:
+    """X times a power of two, in place, so that no square overflows or vanishes; directions stay as they are."""
+    largest = max(float(X.max()), -float(X.min()))
+    X *= np.float32(2.0 ** -math.frexp(largest)[1])
+    return X
 
 
 def _times(block: Block, P: NDArray[np.float32]) -> NDArray[np.float32]:

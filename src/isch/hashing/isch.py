@@ -149,8 +149,8 @@ class ISCH(LinearHasher):
             raise InputError(f"{sample.where}: all rows are equal; expected data that varies")
         if len(atoms) <= d:
             warnings.warn(
-                f"the dictionary has {len(atoms)} atoms for {d} dimensions and is not overcomplete; "
-                "more rows would help",
+                f"the dictionary has {len(atoms)} atoms for {d} dimensions and is not overcomplete"
+                + ("; more rows would help" if len(atoms) < asked else ""),
                 IschWarning,
                 stacklevel=4,
             )

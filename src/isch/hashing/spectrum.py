@@ -42,10 +42,7 @@ def exact(atoms: Atoms, n_bits: int, n_blocks: int) -> Spectrum:
     k, d = atoms.shape
     eigenvalues, vectors = np.linalg.eigh(gram(atoms if d <= k else np.ascontiguousarray(atoms.T)))
     eigenvalues, vectors = np.maximum(eigenvalues[::-1], 0), vectors[:, ::-1]
-    tolerance = eigenvalues[0] * (max(k, d) * np.finfo(np.float32).eps) ** 2
-    rank = int((eigenvalues > tolerance).sum())
-    if rank < n_bits:
-        raise InputError(f"n_bits must be at most the rank of the dictionary, {rank}; got {n_bits}")
+    rank = checked_rank(eigenvalues, atoms, n_bits)
     vectors = vectors[:, :n_bits]
     if d > k:
         vectors = atoms.T @ (vectors / np.sqrt(eigenvalues[:n_bits]))
@@ -106,6 +103,7 @@ def randomized(atoms: Atoms, n_bits: int, n_blocks: int, rng: np.random.Generato
             Q = qr(Y, mode="economic", overwrite_a=True)[0]
             advance(1)
     ritz, vectors = ritz_pairs(atoms, Q)
+    checked_rank(ritz, atoms, n_bits)
     order = deal(n_bits, n_blocks)
     share, middle = float(ritz[:n_bits].sum()) / len(atoms), typical(completed(ritz, atoms))
     return Spectrum(ritz[order], vectors[:, order].astype(np.float32), n_blocks, share, middle, None)
@@ -134,6 +132,15 @@ def gram(rows: Atoms) -> NDArray[np.float64]:
 def slabs(rows: Atoms) -> Iterator[Atoms]:
     """Consecutive rows, SLAB_ATOMS at a time."""
     return (rows[start : start + SLAB_ATOMS] for start in range(0, len(rows), SLAB_ATOMS))
+
+
+def checked_rank(eigenvalues: Vector, atoms: Atoms, n_bits: int) -> int:
+    """How many eigenvalues stand out from the rounding of the atoms; refuses more bits than that."""
+    tolerance = eigenvalues[0] * (max(atoms.shape) * np.finfo(np.float32).eps) ** 2
+    rank = int((eigenvalues > tolerance).sum())
+    if rank < n_bits:
+        raise InputError(f"n_bits must be at most the rank of the dictionary, {rank}; got {n_bits}")
+    return rank
 
 
 def deal(n_bits: int, n_blocks: int) -> NDArray[np.intp]:
