@@ -173,3 +173,27 @@ def test_the_stand_in_is_used_when_the_data_is_not_there(tmp_path: Path, monkeyp
 def test_a_summary_needs_results(toy: Path) -> None:
     with pytest.raises(FileError, match="no stored results of toy"):
         summarise(read(str(toy)), Store(toy.parent / "results"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"bits": 8}, "'bits' must be a list; got 8"),
+        ({"measures": "map"}, "'measures' must be a list"),
+        ({"seeds": True}, "'seeds' must be a number; got True"),
+        ({"methods": {"itq": 3}}, "method 'itq' must be a table of parameters; got 3"),
+        ({"methods": {"itq": {"n_bits": 4}}}, "the lengths belong in bits"),
+        ({"methods": {"itq": {"foo": 1}}}, "unknown parameter of itq: 'foo'"),
+        ({"methods": {"itq": {"n_iter": -1}}}, "'n_iter' parameter of ITQ"),
+    ],
+)
+def test_a_malformed_experiment_is_refused_before_anything_runs(changes: dict[str, Any], message: str) -> None:
+    table = {
+        "data": {"dataset": "mnist"},
+        "split": {"total": 10},
+        "bits": [8],
+        "measures": ["map"],
+        "methods": {"itq": {}},
+    }
+    with pytest.raises(InputError, match=message):
+        experiment.parse(table | changes, "mine")

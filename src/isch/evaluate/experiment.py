@@ -10,6 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from isch import hashing
 from isch.errors import FileError, FormatError, InputError, MissingExtra, ParameterError, unknown
 from isch.evaluate import code, costs, methods
 from isch.evaluate.metrics import measure
@@ -17,7 +18,10 @@ from isch.evaluate.prepare import DataSpec, Material, features_of, fingerprint, 
 from isch.evaluate.ranking import score
 from isch.evaluate.results import Result, Run, Store
 from isch.evaluate.splits import SplitRule
+from isch.features import Features, check_finite
 
+TYPES = {"data": dict, "split": dict, "bits": list, "measures": list, "methods": dict, "seeds": int, "figure": dict}
+WORDS = {dict: "a table", list: "a list", int: "a number"}
 KEYS = {"title", "paper", "claim", "data", "split", "bits", "seeds", "measures", "methods", "figure", "stand_in"}
 STAND_IN_KEYS = {"title", "data", "split", "bits", "seeds", "measures", "methods", "figure"}
 
@@ -86,7 +90,7 @@ def read(name: str) -> Experiment:
         path = Path(name)
         if not path.is_file():
             raise FileError(f"{path}: no such experiment file")
-        text, label = path.read_text(), path.stem
+        text, label = _utf8(path), path.stem
     elif name in names():
         text, label = (_folder() / f"{name}.toml").read_text(), name
     else:
@@ -96,6 +100,13 @@ def read(name: str) -> Experiment:
     except tomllib.TOMLDecodeError as error:
         raise FormatError(f"{name}: not a TOML file ({error})") from error
     return parse(table, label)
+
+
+def _utf8(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path}: not a text file in UTF-8 ({error})") from error
 
 
 def parse(table: dict[str, Any], name: str) -> Experiment:
@@ -114,6 +125,9 @@ def parse(table: dict[str, Any], name: str) -> Experiment:
 
 
 def _made(table: dict[str, Any], name: str, is_stand_in: bool) -> Experiment:
+    for key, kind in TYPES.items():
+        if not isinstance(table[key], kind) or isinstance(table[key], bool):
+            raise InputError(f"{name}: {key!r} must be {WORDS[kind]}; got {table[key]!r}")
     DataSpec.of(table["data"])
     try:
         SplitRule(**table["split"])
@@ -122,11 +136,24 @@ def _made(table: dict[str, Any], name: str, is_stand_in: bool) -> Experiment:
     for each in table["measures"]:
         measure(each)
     for label, entry in table["methods"].items():
-        if entry.get("method", label) not in methods.known():
-            raise unknown("method", entry.get("method", label), methods.known())
+        _check_method(label, entry, name)
     _check_numbers(table, name)
     parts = {"bits": tuple(table["bits"]), "measures": tuple(table["measures"])}
     return Experiment(name, is_stand_in=is_stand_in, **(table | parts))
+
+
+def _check_method(label: str, entry: Any, name: str) -> None:
+    """Refuse an unknown method, and parameters that its hasher would refuse later."""
+    if not isinstance(entry, dict):
+        raise InputError(f"{name}: method {label!r} must be a table of parameters; got {entry!r}")
+    method = entry.get("method", label)
+    if method not in methods.known():
+        raise unknown("method", method, methods.known())
+    if "n_bits" in entry:
+        raise InputError(f"{name}: method {label!r} has n_bits; the lengths belong in bits")
+    if method in hashing.METHODS:
+        given = {key: value for key, value in entry.items() if key not in ("method", "bits", "ranking")}
+        hashing.hasher(method, **given)._check_parameters()
 
 
 def _check_numbers(table: dict[str, Any], name: str) -> None:
@@ -186,13 +213,18 @@ def execute(
             if run.label not in again and store.has(experiment.name, run, code.fingerprint(run.method)):
                 yield Outcome(run, None)
                 continue
-            features = features or features_of(dataset, spec, cache)
+            features = features or _finite(features_of(dataset, spec, cache))
             if ready is None:
                 wanted = max(measure(name).neighbours for name in run.measures)
                 rule = SplitRule(**experiment.split)
                 ready = material(dataset, features, rule, spec.normalise, seed, wanted, cache)
                 trained = _twins(experiment.runs())
             yield _attempt(experiment.name, run, ready, store, trained)
+
+
+def _finite(features: Features) -> Features:
+    check_finite(features)
+    return features
 
 
 def _attempt(name: str, run: Run, ready: Material, store: Store, trained: Trained) -> Outcome:
