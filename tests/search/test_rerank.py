@@ -107,3 +107,11 @@ def test_more_results_need_more_candidates(k: int) -> None:
     assert rerank.candidates(k, 64, None) < rerank.candidates(k, 32, None)
     assert rerank.candidates(k, 64, 1) == k
     assert rerank.candidates(k, 64, 1.5) >= 1.5 * k
+
+
+def test_an_infinite_oversample_is_refused() -> None:
+    from isch.errors import ParameterError
+    from isch.search import rerank
+
+    with pytest.raises(ParameterError, match="at least 1 and finite; got inf"):
+        rerank.candidates(10, 64, float("inf"))

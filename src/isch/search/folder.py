@@ -71,8 +71,8 @@ def digest(path: Path) -> bytes:
 
 
 def _settings_for_codes(n_bits: int | None, keep_features: str | None) -> dict[str, Any]:
-    if n_bits is None or isinstance(n_bits, bool) or n_bits < 1:
-        raise ParameterError(f"an index without a hasher needs n_bits, at least 1; got {n_bits}")
+    if not isinstance(n_bits, int) or isinstance(n_bits, bool) or n_bits < 1:
+        raise ParameterError(f"an index without a hasher holds whole bits and needs n_bits, at least 1; got {n_bits!r}")
     if keep_features is not None:
         raise ParameterError("keep_features needs a hasher: an index without one takes codes")
     return {"n_bits": int(n_bits), "n_features": None, "model_digest": None}

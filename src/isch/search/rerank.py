@@ -44,8 +44,8 @@ def candidates(k: int, n_bits: int, oversample: float | None) -> int:
     """
     if oversample is None:
         return int(np.ceil((6 * k + 24) * (1 + 32 / n_bits)))
-    if not oversample >= 1:
-        raise ParameterError(f"oversample must be at least 1; got {oversample}")
+    if not 1 <= oversample < np.inf:
+        raise ParameterError(f"oversample must be at least 1 and finite; got {oversample}")
     return int(np.ceil(oversample * k))
 
 
