@@ -139,15 +139,12 @@ def _spherical(differ, query_ones, row_ones, out):  # type: ignore[no-untyped-de
 
 
 def product_affinity(queries: Codes, distance: ProductAffinity) -> Measure:
-    """Minus Σ_groups (Π_k (1 + Σ_{i of coordinate k} w_i a_i b_i) − 1).
+    """−asinh Σ_groups Π_k (1 + Σ_{i of coordinate k} w_i a_i b_i).
 
-    Bits are dealt into slots of at most 8 bits of one coordinate and group; what a slot adds depends only on which of
-    its bits differ, and is looked up.
+    Bits are dealt into slots of at most 8: whole coordinates of one group, or a part of a coordinate with more bits.
+    What a slot gives depends only on which of its bits differ, and is looked up.
     """
-    slots, ends = _slots(distance)
-    weights = np.where(slots >= 0, distance.weights[slots], 0).astype(np.float32)
-    differs = np.arange(256)[:, None] >> np.arange(7, -1, -1) & 1
-    tables = np.asarray(weights @ (1 - 2 * differs).T.astype(np.float32), np.float32)
+    slots, tables, ends = _slots(distance)
     n_bits, slotted = len(distance.weights), _slotted(queries, len(distance.weights), slots)
 
     def measure(block: Source) -> Floats:
@@ -158,19 +155,38 @@ def product_affinity(queries: Codes, distance: ProductAffinity) -> Measure:
     return measure
 
 
-def _slots(distance: ProductAffinity) -> tuple[NDArray[np.intp], NDArray[np.int8]]:
-    """The bits of each slot (slot, 8), −1 where fewer; and 1 where a slot ends its coordinate, 2 also its group."""
-    slots, ends = [], []
+def _slots(distance: ProductAffinity) -> tuple[NDArray[np.intp], Floats, NDArray[np.int8]]:
+    """The bits of each slot (slot, 8), −1 where fewer; their tables (slot, 256); and where factors and groups end.
+
+    The factor of a slot's coordinates is the sum of its table and those of the slots before it that end nothing (0);
+    1 ends a factor, 2 also the group.
+    """
+    slots: list[list[int]] = []
+    tables: list[NDArray[np.float64]] = []
+    ends: list[int] = []
     for group in np.unique(distance.groups):
+        joins = False
         for coordinate in np.unique(distance.coordinates[distance.groups == group]):
             bits = np.flatnonzero((distance.groups == group) & (distance.coordinates == coordinate))
+            if joins and len(slots[-1]) + len(bits) <= 8:
+                slots[-1] += bits.tolist()
+                tables[-1] = tables[-1] * (1 + _agreement(distance.weights[bits], 8 - len(slots[-1])))
+                continue
             for start in range(0, len(bits), 8):
                 part = bits[start : start + 8]
-                slots.append(np.pad(part, (0, 8 - len(part)), constant_values=-1))
+                slots.append(part.tolist())
+                tables.append((start == 0) + _agreement(distance.weights[part], 8 - len(part)))
                 ends.append(0)
-            ends[-1] = 1
+            ends[-1], joins = 1, len(bits) <= 8
         ends[-1] = 2
-    return np.array(slots), np.array(ends, np.int8)
+    padded = np.array([slot + [-1] * (8 - len(slot)) for slot in slots])
+    return padded, np.array(tables, np.float32), np.array(ends, np.int8)
+
+
+def _agreement(weights: Floats, after: int) -> NDArray[np.float64]:
+    """Σ w_i a_i b_i for each of the 256 ways to differ, where ``after`` places follow these bits in their slot."""
+    places = np.arange(len(weights) - 1 + after, after - 1, -1)
+    return (1.0 - 2 * (np.arange(256)[:, None] >> places & 1)) @ weights.astype(np.float64)
 
 
 def _slotted(codes: Codes, n_bits: int, slots: NDArray[np.intp]) -> Codes:
@@ -182,12 +198,12 @@ def _slotted(codes: Codes, n_bits: int, slots: NDArray[np.intp]) -> Codes:
 def _product_affinity(queries, rows, tables, ends, out):  # type: ignore[no-untyped-def]
     for q in range(len(queries)):
         for row in range(len(rows)):
-            total, product, factor = 0.0, 1.0, 1.0
+            total, product, factor = 0.0, 1.0, 0.0
             for slot in range(len(ends)):
                 factor += tables[slot, queries[q, slot] ^ rows[row, slot]]
                 if ends[slot]:
                     product *= factor
-                    factor = 1.0
+                    factor = 0.0
                 if ends[slot] == 2:
                     total += product
                     product = 1.0
