@@ -78,7 +78,7 @@ def test_the_table_has_each_method_and_length(summary: Summary) -> None:
     table = report.quality_table(summary)
     assert table.splitlines()[0] == "| method | 8 | 16 |"
     assert "**ISCH**" in table
-    assert "2-norm (768 bits)" in table
+    assert "2-norm (96 B an item)" in table
     value = report.number(summary.cells["lsh", 8].mean("precision@10"))
     assert any("LSH" in line and value in line for line in table.splitlines())
 

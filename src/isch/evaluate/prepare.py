@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, issparse, save_npz
 
 from isch import features as sources
 from isch.errors import InputError, unknown
-from isch.evaluate import datasets
+from isch.evaluate import datasets, fingerprint
 from isch.evaluate.datasets import Dataset
 from isch.evaluate.rankers import EuclideanRanker, SparseEuclideanRanker, SpooledEuclideanRanker, true_neighbours
 from isch.evaluate.ranking import Ranker, Truth
@@ -69,29 +69,14 @@ class DataSpec:
         return datasets.load(self.dataset, self.path, **self.options)
 
 
-def fingerprint(dataset: Dataset) -> str:
-    """A hash of what the dataset holds: labels, and a sample of rows, images or file names."""
-    digest = hashlib.sha256(str(dataset.n_items).encode())
-    for array in (dataset.labels, dataset.queries, dataset.neighbours):
-        digest.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
-    rows = np.unique(np.linspace(0, dataset.n_items - 1, 64).astype(np.intp))
-    if dataset.features is not None:
-        digest.update(dense(dataset.features.take(rows), np.float64).tobytes())
-    for things in (dataset.images, dataset.local):
-        for row in rows if things is not None else ():
-            item = things[row]  # type: ignore[index]
-            name = isinstance(item, str | os.PathLike)
-            digest.update("/".join(Path(item).parts[-2:]).encode() if name else np.asarray(item).tobytes())
-    return digest.hexdigest()[:16]
-
-
 def features_of(dataset: Dataset, spec: DataSpec, cache: Path) -> Features:
-    """The features of a dataset: its own, or those of a descriptor, computed once and kept in ``cache``."""
+    """The features of a dataset: its own, or those of a descriptor, computed once by the present code and kept."""
     if spec.descriptor is None:
         if dataset.features is None:
             raise InputError(f"{dataset.name}: holds images and no features; the experiment must name a descriptor")
         return dataset.features
-    recipe = {"data": fingerprint(dataset), "descriptor": spec.descriptor, "options": spec.descriptor_options}
+    made_of = [fingerprint.of_data(dataset, cache), fingerprint.of_code(descriptor=spec.descriptor)]
+    recipe = {"made of": made_of, "descriptor": spec.descriptor, "options": spec.descriptor_options}
     key = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:16]
     stem = cache / f"{dataset.name}-{spec.descriptor}-{key}"
     for path in (stem.with_name(f"{stem.name}.npy"), stem.with_name(f"{stem.name}.npz")):
@@ -173,12 +158,8 @@ def material(
 
 def _neighbours(ready: Material, n: int, cache: Path) -> NDArray[np.int64]:
     """The true neighbours of a split, found once and kept."""
-    rows = np.unique(np.linspace(0, len(ready.database) - 1, 64).astype(np.intp))
-    sample = (dense(ready.queries), dense(ready.database.take(rows)))
-    digest = hashlib.sha256(f"{ready.database.shape} {n}".encode())
-    for part in sample:
-        digest.update(np.ascontiguousarray(part).tobytes())
-    path = cache / f"neighbours-{digest.hexdigest()[:16]}.npy"
+    made_of = f"{fingerprint.of_rows(ready.database)} {fingerprint.of_rows(sources.open(ready.queries))} {n}"
+    path = cache / f"neighbours-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.npy"
     if not path.exists():
         cache.mkdir(parents=True, exist_ok=True)
         found = true_neighbours(ready.euclidean(), n)

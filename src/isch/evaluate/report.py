@@ -33,7 +33,7 @@ def quality_table(summary: Summary, measure: str | None = None) -> str:
     for label, cell in summary.flat().items():
         value = cell.mean(measure)
         if value == value:
-            name = f"{figures.display(label)} ({cell.cost('item_bytes') * 8:,.0f} bits)"
+            name = f"{figures.display(label)} ({_bytes(cell.cost('item_bytes'))} an item)"
             lines.append(_line([name, f"{number(value)}{_spread(cell, measure)}", *[""] * (len(lengths) - 1)]))
     return "\n".join(lines)
 

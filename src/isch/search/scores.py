@@ -186,7 +186,8 @@ def _slots(distance: ProductAffinity) -> tuple[NDArray[np.intp], Floats, NDArray
 def _agreement(weights: Floats, after: int) -> NDArray[np.float64]:
     """Σ w_i a_i b_i for each of the 256 ways to differ, where ``after`` places follow these bits in their slot."""
     places = np.arange(len(weights) - 1 + after, after - 1, -1)
-    return (1.0 - 2 * (np.arange(256)[:, None] >> places & 1)) @ weights.astype(np.float64)
+    signs = 1 - 2 * (np.arange(256)[:, None] >> places & 1)
+    return np.asarray(signs @ weights, np.float64)
 
 
 def _slotted(codes: Codes, n_bits: int, slots: NDArray[np.intp]) -> Codes:
