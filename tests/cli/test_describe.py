@@ -1,6 +1,7 @@
 """isch describe, as a user runs it."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -70,8 +71,8 @@ def test_strict_stops_at_the_first_bad_file(photos: Path, tmp_path: Path) -> Non
     assert not (tmp_path / "f.h5").exists()
 
 
-def test_killed_work_goes_on_where_it_stopped(photos: Path, tmp_path: Path) -> None:
-    """Parts are written by a process that is then killed without warning; the result equals one uninterrupted run."""
+def describe_until_killed(photos: Path, output: Path) -> None:
+    """Describe some pictures in a process that is then killed without warning."""
     code = (
         "import sys, os, signal; from isch.features import write; write.PART_BYTES = 1\n"
         "from isch.describe import gist; gist.GIST.batch_size = 2; real = write.Writer.flush\n"
@@ -80,11 +81,30 @@ def test_killed_work_goes_on_where_it_stopped(photos: Path, tmp_path: Path) -> N
         "    if len(self.names) >= 6: os.kill(os.getpid(), signal.SIGKILL)\n"
         "write.Writer.flush = flush; from isch.cli import main; main()"
     )
-    arguments = ["describe", str(photos), "--descriptor", "gist", "-o", str(tmp_path / "f.h5")]
+    arguments = ["describe", str(photos), "--descriptor", "gist", "-o", str(output)]
     killed = subprocess.run([sys.executable, "-c", code, *arguments], check=False)
     assert killed.returncode == -signal.SIGKILL
-    assert not (tmp_path / "f.h5").exists()
-    result = isch(*arguments[1:])
+    assert not output.exists()
+
+
+def test_bad_files_from_before_an_interruption_are_tried_again(photos: Path, tmp_path: Path) -> None:
+    bad, mended = photos / "cats" / "-empty.jpg", photos / "cats" / "-mended.png"
+    bad.touch()
+    mended.touch()
+    describe_until_killed(photos, tmp_path / "f.h5")
+    shutil.copy(photos / "dogs" / "0.png", mended)
+    arguments = [photos, "--descriptor", "gist", "-o", tmp_path / "f.h5"]
+    strict = isch(*arguments, "--strict")
+    assert strict.returncode == 2
+    assert strict.stderr == f"isch: {bad}: the file is empty\n"
+    result = isch(*arguments)
+    assert f"isch: 1 could not be used:\n  {bad}: the file is empty\n" in result.stderr
+    assert "14 pictures (6 of them before the interruption)" in result.stdout
+
+
+def test_killed_work_goes_on_where_it_stopped(photos: Path, tmp_path: Path) -> None:
+    describe_until_killed(photos, tmp_path / "f.h5")
+    result = isch(photos, "--descriptor", "gist", "-o", tmp_path / "f.h5")
     assert "13 pictures (6 of them before the interruption)" in result.stdout
     isch(photos, "--descriptor", "gist", "-o", tmp_path / "whole.h5")
     resumed, whole = features.open(tmp_path / "f.h5"), features.open(tmp_path / "whole.h5")

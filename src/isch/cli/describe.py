@@ -12,6 +12,7 @@ from isch.cli.models import _setting
 
 if TYPE_CHECKING:
     from isch.describe.base import Describer
+    from isch.describe.images import Failure
     from isch.features.write import Writer
 
 LISTED = 20  # failures named on the screen; all are in the file that --failures asks for
@@ -46,7 +47,7 @@ def describe(
     """
     from isch.cli.progress import shown
     from isch.describe.files import ATTACHMENT
-    from isch.describe.images import Failure, find
+    from isch.describe.images import find
     from isch.errors import FileError, InputError
     from isch.features.write import Writer
 
@@ -63,10 +64,9 @@ def describe(
     with shown(), Writer(output, recipe) as writer:
         resumed = len(writer.names)
         describer = _describer(descriptor, parameters, listing.paths, writer)
-        _run(describer, listing.paths, pictures, writer, strict)
+        unusable = [*listing.failures, *_run(describer, listing.paths, pictures, writer, strict)]
         saved = (writer.folder / "describer.safetensors").read_bytes()
         writer.finish({ATTACHMENT: saved})
-    unusable = [*listing.failures, *(Failure(name, reason) for name, reason in writer.failures)]
     _report(writer, describer.n_features_out, resumed, unusable, failures)
 
 
@@ -82,22 +82,19 @@ def _describer(name: str, parameters: dict[str, Any], paths: list[str], writer: 
     return made
 
 
-def _run(describer: "Describer", paths: list[str], top: Path, writer: "Writer", strict: bool) -> None:
-    """Describe the pictures that are not yet done."""
+def _run(describer: "Describer", paths: list[str], top: Path, writer: "Writer", strict: bool) -> "list[Failure]":
+    """Describe the pictures that have no row yet; gives those that cannot be used."""
     from isch.describe.images import printable
 
-    done = writer.done
+    done, failures = set(writer.names), []
     todo = [path for path in paths if printable(path) not in done]
-    if not todo:
-        return
-    for batch in describer.batches(todo, strict=strict):
+    for batch in describer.batches(todo, strict=strict) if todo else ():
+        failures += batch.failures
         described = [todo[position] for position in batch.positions]
-        writer.add(
-            batch.vectors,
-            [printable(path) for path in described],
-            [_label(path, top) for path in described],
-            [(failure.name, failure.reason) for failure in batch.failures],
-        )
+        if batch.vectors is not None:
+            names = [printable(path) for path in described]
+            writer.add(batch.vectors, names, [_label(path, top) for path in described])
+    return failures
 
 
 def _label(path: str, top: Path) -> str:

@@ -8,6 +8,7 @@ first (optimistic) or last (pessimistic).
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -35,13 +36,15 @@ class Profile:
 
     def ordered(self, ties: Ties) -> "Profile":
         """The same ranking with the ties broken for or against the relevant items, or left as they are."""
-        if ties == "expected":
-            return self
-        misses, nothing = self.sizes - self.hits, np.zeros_like(self.hits)
-        first, second = (self.hits, misses) if ties == "optimistic" else (misses, self.hits)
-        sizes = np.stack([first, second], axis=1).ravel()
-        pair = [self.hits, nothing] if ties == "optimistic" else [nothing, self.hits]
-        return Profile(sizes, np.stack(pair, axis=1).ravel())
+        return self if ties == "expected" else self._optimistic if ties == "optimistic" else self._pessimistic
+
+    @cached_property
+    def _optimistic(self) -> "Profile":
+        return Profile(*_split_ties(self.sizes, self.hits, 0))
+
+    @cached_property
+    def _pessimistic(self) -> "Profile":
+        return Profile(*_split_ties(self.sizes, self.hits, 1))
 
 
 def from_integers(distances: NDArray[np.integer[Any]], relevant: NDArray[np.bool_], n_groups: int) -> Profile:
@@ -50,19 +53,29 @@ def from_integers(distances: NDArray[np.integer[Any]], relevant: NDArray[np.bool
     return Profile(sizes, hits, radii=True)
 
 
+class FloatRanking:
+    """Real distances of one query, sorted once for any number of profiles; only equal values are ties."""
+
+    def __init__(self, distances: NDArray[np.floating[Any]]) -> None:
+        self._keys = _sortable(distances)
+        self._sorted = np.sort(self._keys)
+
+    def profile(self, relevant: NDArray[np.bool_]) -> Profile:
+        """The profile for these relevant items."""
+        return Profile(*_runs(self._sorted, np.sort(self._keys[relevant])))
+
+
 def from_floats(distances: NDArray[np.floating[Any]], relevant: NDArray[np.bool_]) -> Profile:
-    """The profile of real distances of one query; only equal values are ties."""
-    if distances.dtype == np.float32:
-        keys = np.sort((_sortable(distances).astype(np.uint64) << np.uint64(1)) | relevant)
-        return Profile(*_runs(keys >> np.uint64(1), (keys & np.uint64(1)).astype(np.bool_)))
-    order = np.argsort(distances)
-    return Profile(*_runs(distances[order], relevant[order]))
+    """The profile of real distances of one query."""
+    return FloatRanking(distances).profile(relevant)
 
 
-def _sortable(values: NDArray[np.float32]) -> NDArray[np.uint32]:
+def _sortable(values: NDArray[np.floating[Any]]) -> NDArray[np.unsignedinteger[Any]]:
     """Unsigned integers in the order of the floats (−0 = +0)."""
-    bits = np.ascontiguousarray(values + np.float32(0)).view(np.uint32)
-    return np.where(bits >> np.uint32(31), ~bits, bits | np.uint32(1 << 31))
+    unsigned = np.dtype(f"u{values.dtype.itemsize}").type
+    bits = np.ascontiguousarray(values + values.dtype.type(0)).view(unsigned)
+    sign = unsigned(1 << (8 * values.dtype.itemsize - 1))
+    return np.asarray(np.where(bits & sign, ~bits, bits | sign), unsigned)
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -77,18 +90,31 @@ def _count(distances: Any, relevant: Any, n_groups: int) -> Any:
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _runs(keys: Any, relevant: Any) -> Any:
-    """Lengths of the runs of equal keys, and the number of relevant items in each."""
+    """Lengths of the runs of equal values in sorted ``keys``, and how often each value is in sorted ``relevant``."""
     sizes = np.empty(len(keys), np.int64)
     hits = np.empty(len(keys), np.int64)
-    groups = -1
+    groups, seen = -1, 0
     for i in range(len(keys)):
         if i == 0 or keys[i] != keys[i - 1]:
             groups += 1
             sizes[groups] = 0
-            hits[groups] = 0
+            start = seen
+            while seen < len(relevant) and relevant[seen] == keys[i]:
+                seen += 1
+            hits[groups] = seen - start
         sizes[groups] += 1
-        hits[groups] += relevant[i]
     return sizes[: groups + 1], hits[: groups + 1]
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _split_ties(sizes: Any, hits: Any, place: int) -> Any:
+    """Each tie as two: its relevant items at ``place`` 0 or 1, the others at the other."""
+    split = np.empty(2 * len(sizes), np.int64)
+    found = np.zeros(2 * len(sizes), np.int64)
+    for group in range(len(sizes)):
+        split[2 * group + place] = found[2 * group + place] = hits[group]
+        split[2 * group + 1 - place] = sizes[group] - hits[group]
+    return split, found
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

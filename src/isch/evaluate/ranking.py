@@ -1,5 +1,6 @@
 """From a method's distances to its measures, a few queries at a time: the full matrix of distances is never held."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -7,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch import compute, progress
-from isch.evaluate.metrics import TIES, Measure, Profile, Ties, curve_ranks, expected_hits, from_floats, from_integers
+from isch.evaluate.metrics import TIES, FloatRanking, Measure, Profile, Ties, curve_ranks, expected_hits, from_integers
 
 BLOCK_BYTES = 64 << 20  # of distances held at a time
 
@@ -106,15 +107,16 @@ def _score_query(
     query: int,
     distances: NDArray[Any],
 ) -> tuple[list[list[float]], NDArray[np.float64], int]:
-    profiles = {
-        n: profile(distances, truth.relevant(query, ranker.n_items, n), ranker.n_groups)
-        for n in {0, *(m.neighbours for m in measures)}
-    }
+    profile = profiler(distances, ranker.n_groups)
+    wanted = {0, *(m.neighbours for m in measures)}
+    profiles = {n: profile(truth.relevant(query, ranker.n_items, n)) for n in wanted}
     values = [[m.of(profiles[m.neighbours], ties) for ties in TIES] for m in measures]
     main = profiles[0]
     return values, expected_hits(main.sizes, main.hits, ranks), int(main.hits.sum())
 
 
-def profile(distances: NDArray[Any], relevant: NDArray[np.bool_], n_groups: int | None) -> Profile:
-    """The profile of one query's distances."""
-    return from_floats(distances, relevant) if n_groups is None else from_integers(distances, relevant, n_groups)
+def profiler(distances: NDArray[Any], n_groups: int | None) -> Callable[[NDArray[np.bool_]], Profile]:
+    """The profile of one query's distances as a function of which items are relevant."""
+    if n_groups is None:
+        return FloatRanking(distances).profile
+    return lambda relevant: from_integers(distances, relevant, n_groups)

@@ -15,7 +15,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -32,8 +32,6 @@ SUFFIXES = (".h5", ".hdf5", ".npy", ".npz")
 PART_BYTES = 32 << 20
 PART_SECONDS = 20  # at most so much work is lost when the process is killed
 
-Failures = list[tuple[str, str]]  # (name, reason) of items that have no row
-
 
 class Writer:
     """A feature file in the making. Use as a context: what was added survives an error or interruption.
@@ -49,11 +47,9 @@ class Writer:
         self.folder = self.path.with_name(self.path.name + ".partial")
         self.names: list[str] = []
         self.labels: list[str] = []
-        self.failures: Failures = []
         self._recipe = json.loads(json.dumps(recipe, sort_keys=True))
         self._waiting: list[Block] = []
         self._saved = 0  # names whose rows are in parts
-        self._saved_failures = 0
         self._due = time.monotonic() + PART_SECONDS
 
     def __enter__(self) -> Self:
@@ -66,7 +62,7 @@ class Writer:
         except BaseException:
             self._lock.close()
             raise
-        self._saved, self._saved_failures = len(self.names), len(self.failures)
+        self._saved = len(self.names)
         return self
 
     def __exit__(
@@ -74,42 +70,26 @@ class Writer:
     ) -> None:
         if self.folder.exists():
             self.flush()
-            if not self.names and not self.failures:
+            if not self.names:
                 shutil.rmtree(self.folder)
         self._lock.close()
 
-    @property
-    def done(self) -> set[str]:
-        """Names that need no more work: they have a row, or were found unusable."""
-        return {*self.names, *(name for name, _ in self.failures)}
-
-    def add(
-        self,
-        vectors: Block | None,
-        names: Sequence[str],
-        labels: Sequence[str],
-        failures: Iterable[tuple[str, str]] = (),
-    ) -> None:
-        """Rows with their names and labels, and the items that have none."""
-        if vectors is not None:
-            self._waiting.append(vectors)
-        self._remember({"names": names, "labels": labels, "failures": list(failures)})
+    def add(self, vectors: Block, names: Sequence[str], labels: Sequence[str]) -> None:
+        """Rows with their names and labels."""
+        self._waiting.append(vectors)
+        self._remember({"names": names, "labels": labels})
         if sum(map(_size, self._waiting)) >= PART_BYTES or time.monotonic() >= self._due:
             self.flush()
 
     def flush(self) -> None:
         """Write what was added since the last part as a part."""
-        meta = {
-            "names": self.names[self._saved :],
-            "labels": self.labels[self._saved :],
-            "failures": self.failures[self._saved_failures :],
-        }
-        if meta["names"] or meta["failures"]:
-            arrays: dict[str, Any] = _arrays(stack(self._waiting)) if self._waiting else {}
+        meta = {"names": self.names[self._saved :], "labels": self.labels[self._saved :]}
+        if meta["names"]:
+            arrays: dict[str, Any] = _arrays(stack(self._waiting))
             with replacing(self.folder / f"{len(self._parts()):06d}.npz") as temporary, temporary.open("wb") as file:
                 np.savez(file, meta=np.frombuffer(json.dumps(meta).encode(), np.uint8), **arrays)
         self._waiting.clear()
-        self._saved, self._saved_failures = len(self.names), len(self.failures)
+        self._saved = len(self.names)
         self._due = time.monotonic() + PART_SECONDS
 
     def finish(self, attachments: dict[str, bytes] | None = None) -> None:
@@ -132,14 +112,13 @@ class Writer:
             with np.load(part, allow_pickle=False) as archive:
                 if "vectors" in archive.files:
                     yield archive["vectors"]
-                elif "indptr" in archive.files:
+                else:
                     parts = (archive["data"], archive["indices"], archive["indptr"])
                     yield csr_array(parts, shape=tuple(archive["shape"]))
 
     def _remember(self, meta: dict[str, Any]) -> None:
         self.names.extend(meta["names"])
         self.labels.extend(meta["labels"])
-        self.failures.extend((name, reason) for name, reason in meta["failures"])
 
     def _parts(self) -> list[Path]:
         return sorted(self.folder.glob("[0-9]*.npz"))
