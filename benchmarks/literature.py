@@ -10,8 +10,9 @@ import report
 
 import isch
 from isch.evaluate import datasets
+from isch.evaluate.described import features_of
 from isch.evaluate.metrics import measure
-from isch.evaluate.prepare import DataSpec, cache_home, features_of, material
+from isch.evaluate.prepare import DataSpec, cache_home, material
 from isch.evaluate.rankers import CodeRanker
 from isch.evaluate.ranking import score
 from isch.evaluate.splits import SplitRule

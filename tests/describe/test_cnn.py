@@ -13,6 +13,8 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
+from skimage import data
+from sklearn.datasets import load_sample_image
 
 from isch.describe import CNN, efficientnet, images, weights
 from isch.errors import FileError, FormatError, ParameterError
@@ -169,8 +171,17 @@ def test_batches_do_not_change_the_features() -> None:
     np.testing.assert_allclose(CNN().transform(PICTURES)[1:2], CNN().transform(PICTURES[1:2]), atol=1e-5)
 
 
+def test_photographs_are_recognised() -> None:
+    """A cat (tabby, tiger or Egyptian), an espresso, a rocket (missile) and a palace, full size."""
+    palace = load_sample_image("china.jpg")
+    logits = CNN(layer="logits", normalise=False).transform([data.chelsea(), data.coffee(), data.rocket(), palace])
+    cat, *others = logits.argmax(axis=1).tolist()
+    assert cat in (281, 282, 285)
+    assert others == [967, 657, 698]
+
+
 @pytest.mark.skipif(DATA is None, reason="ISCH_DATA is not set")
-def test_obvious_pictures_are_recognised() -> None:
+def test_obvious_thumbnails_are_recognised() -> None:
     """Thumbnails of 64 × 64; goldfish, monarch, school bus and pomegranate look like nothing else."""
     classes = {"n01443537": 1, "n02279972": 323, "n04146614": 779, "n07768694": 957}
     hits = []

@@ -6,8 +6,9 @@ import numpy as np
 
 from isch.evaluate.datasets import load
 from isch.evaluate.datasets.holidays import SIFTGEO
-from isch.evaluate.local import vlad_of_files
-from isch.evaluate.prepare import DataSpec, features_of
+from isch.evaluate.described import features_of
+from isch.evaluate.local import LocalVLAD
+from isch.evaluate.prepare import DataSpec
 
 
 def write(path: Path, n: int, rng: np.random.Generator) -> None:
@@ -28,5 +29,5 @@ def test_holidays_from_descriptor_files(tmp_path: Path) -> None:
     norms = np.linalg.norm(np.asarray(vectors.read(0, 3)), axis=1)
     np.testing.assert_allclose(norms, [1, 1, 0], atol=1e-5)
     assert data.local is not None
-    np.testing.assert_array_equal(vlad_of_files(data.local, n_words=4), np.asarray(vectors.read(0, 3)))
-    assert len(list((tmp_path / "cache").glob("holidays-vlad-*.npy"))) == 1
+    (alone,) = LocalVLAD(data.local, n_words=4).blocks(data.local)
+    np.testing.assert_array_equal(alone, np.asarray(vectors.read(0, 3)))

@@ -13,8 +13,9 @@ from typing import Any
 from isch import hashing
 from isch.errors import FileError, FormatError, InputError, MissingExtra, ParameterError, unknown
 from isch.evaluate import costs, fingerprint, methods
+from isch.evaluate.described import features_of
 from isch.evaluate.metrics import measure
-from isch.evaluate.prepare import DataSpec, Material, features_of, material
+from isch.evaluate.prepare import DataSpec, Material, material
 from isch.evaluate.ranking import score
 from isch.evaluate.results import Result, Run, Store
 from isch.evaluate.splits import SplitRule

@@ -1,6 +1,6 @@
 """VLAD of images that are given as files of local descriptors (.siftgeo) instead of pictures."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,28 +17,28 @@ MAX_DESCRIPTORS = 200_000
 KMEANS_ITERATIONS = 20
 
 
-def vlad_of_files(paths: Sequence[Path], n_words: int = 500, random_state: int = 0) -> NDArray[np.float32]:
-    """(files, 128 × n_words): words learned from a sample of the files, residuals summed file by file."""
-    rng = np.random.default_rng(random_state)
-    chosen = np.sort(rng.choice(len(paths), min(len(paths), MAX_FILES), replace=False))
-    descriptors = sample((_values(paths[row]) for row in chosen), MAX_DESCRIPTORS, rng)
-    words, _ = kmeans.fit(descriptors, n_words, KMEANS_ITERATIONS, rng)
-    groups = [paths[start : start + FILES_AT_ONCE] for start in range(0, len(paths), FILES_AT_ONCE)]
-    out = np.empty((len(paths), words.size), np.float32)
-    done = 0
-    with progress.task("describing", len(paths), "files") as advance:
-        for rows in compute.parallel(lambda group: _describe(group, words), groups):
-            out[done : done + len(rows)] = rows
-            done += len(rows)
-            advance(len(rows))
-    return out
+class LocalVLAD:
+    """128 × n_words numbers a file: words learned from a sample of the files, residuals summed file by file."""
 
+    def __init__(self, paths: Sequence[Path], n_words: int = 500, random_state: int = 0) -> None:
+        rng = np.random.default_rng(random_state)
+        chosen = np.sort(rng.choice(len(paths), min(len(paths), MAX_FILES), replace=False))
+        descriptors = sample((_values(paths[row]) for row in chosen), MAX_DESCRIPTORS, rng)
+        self._words, _ = kmeans.fit(descriptors, n_words, KMEANS_ITERATIONS, rng)
 
-def _describe(paths: Sequence[Path], words: NDArray[np.float32]) -> NDArray[np.float32]:
-    parts = [_values(path) for path in paths]
-    owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    descriptors = np.concatenate(parts)
-    return vlad(descriptors, nearest_word(descriptors, words), owners, len(parts), words)
+    def blocks(self, paths: Sequence[Path]) -> Iterator[NDArray[np.float32]]:
+        """The vectors of some files, a few files at a time."""
+        groups = (paths[start : start + FILES_AT_ONCE] for start in range(0, len(paths), FILES_AT_ONCE))
+        with progress.task("describing", len(paths), "files") as advance:
+            for rows in compute.parallel(self._describe, groups):
+                yield rows
+                advance(len(rows))
+
+    def _describe(self, paths: Sequence[Path]) -> NDArray[np.float32]:
+        parts = [_values(path) for path in paths]
+        owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        descriptors = np.concatenate(parts)
+        return vlad(descriptors, nearest_word(descriptors, self._words), owners, len(parts), self._words)
 
 
 def _values(path: Path) -> NDArray[np.float32]:

@@ -1,7 +1,6 @@
-"""From a description of data to matrices: descriptors computed once and cached, queries and database of a split."""
+"""From a description of data to matrices: queries and database of a split."""
 
 import hashlib
-import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse, save_npz
+from scipy.sparse import csr_array, issparse
 
 from isch import features as sources
 from isch.errors import InputError, unknown
@@ -18,7 +17,7 @@ from isch.evaluate.datasets import Dataset
 from isch.evaluate.rankers import EuclideanRanker, SparseEuclideanRanker, SpooledEuclideanRanker, true_neighbours
 from isch.evaluate.ranking import Ranker, Truth
 from isch.evaluate.splits import SplitRule, split
-from isch.features import Block, Features, dense, stack
+from isch.features import Block, Features, dense
 from isch.features.arrays import ArrayFeatures
 from isch.features.base import Subset
 from isch.files import replacing
@@ -67,45 +66,6 @@ class DataSpec:
     def load(self) -> Dataset:
         """The dataset, without features computed."""
         return datasets.load(self.dataset, self.path, **self.options)
-
-
-def features_of(dataset: Dataset, spec: DataSpec, cache: Path) -> Features:
-    """The features of a dataset: its own, or those of a descriptor, computed once by the present code and kept."""
-    if spec.descriptor is None:
-        if dataset.features is None:
-            raise InputError(f"{dataset.name}: holds images and no features; the experiment must name a descriptor")
-        return dataset.features
-    made_of = [fingerprint.of_data(dataset, cache), fingerprint.of_code(descriptor=spec.descriptor)]
-    recipe = {"made of": made_of, "descriptor": spec.descriptor, "options": spec.descriptor_options}
-    key = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:16]
-    stem = cache / f"{dataset.name}-{spec.descriptor}-{key}"
-    for path in (stem.with_name(f"{stem.name}.npy"), stem.with_name(f"{stem.name}.npz")):
-        if path.exists():
-            return sources.open(path)
-    return sources.open(_write(_described(dataset, spec), stem))
-
-
-def _described(dataset: Dataset, spec: DataSpec) -> Block:
-    from isch.describe import describer
-    from isch.evaluate.local import vlad_of_files
-
-    if dataset.local is not None and spec.descriptor == "vlad":
-        return vlad_of_files(dataset.local, **spec.descriptor_options)
-    if dataset.images is None:
-        raise InputError(f"{dataset.name}: holds no images for the descriptor {spec.descriptor!r}")
-    extractor = describer(str(spec.descriptor), **spec.descriptor_options).fit(dataset.images)
-    return stack([b.vectors for b in extractor.batches(dataset.images, strict=True) if b.vectors is not None])
-
-
-def _write(matrix: Block, stem: Path) -> Path:
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    path = stem.with_name(f"{stem.name}{'.npz' if issparse(matrix) else '.npy'}")
-    with replacing(path) as temporary, temporary.open("wb") as file:
-        if issparse(matrix):
-            save_npz(file, csr_array(matrix))
-        else:
-            np.save(file, matrix)
-    return path
 
 
 @dataclass(frozen=True)

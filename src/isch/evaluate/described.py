@@ -1,0 +1,75 @@
+"""The features of a dataset: its own, or those of a descriptor, computed once and kept."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from scipy.sparse import issparse
+
+from isch import describe
+from isch import features as sources
+from isch.errors import InputError
+from isch.evaluate import fingerprint
+from isch.evaluate.datasets import Dataset
+from isch.evaluate.local import LocalVLAD
+from isch.evaluate.prepare import DataSpec
+from isch.features import Block, Features
+from isch.features.write import Writer
+
+
+def features_of(dataset: Dataset, spec: DataSpec, cache: Path) -> Features:
+    """The features, from ``cache`` if the present code has made them before.
+
+    They are written batch by batch, so they may be larger than memory, and interrupted work goes on.
+    """
+    if spec.descriptor is None:
+        if dataset.features is None:
+            raise InputError(f"{dataset.name}: holds images and no features; the experiment must name a descriptor")
+        return dataset.features
+    made_of = [fingerprint.of_data(dataset, cache), fingerprint.of_code(descriptor=spec.descriptor)]
+    recipe = {"made of": made_of, "descriptor": spec.descriptor, "options": spec.descriptor_options}
+    key = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:16]
+    stem = f"{dataset.name}-{spec.descriptor}-{key}"
+    for path in (cache / f"{stem}.npy", cache / f"{stem}.npz"):
+        if path.exists():
+            return sources.open(path)
+    cache.mkdir(parents=True, exist_ok=True)
+    return sources.open(_describe(dataset, spec, cache, stem))
+
+
+def _describe(dataset: Dataset, spec: DataSpec, cache: Path, stem: str) -> Path:
+    """Describe what is not yet described, and give the file."""
+    learned = cache / f"{stem}.describer"
+    maker, items = _maker(dataset, spec, learned)
+    first = next(maker(items[:1]))
+    path = cache / f"{stem}{'.npz' if issparse(first) else '.npy'}"
+    with Writer(path, {"stem": stem}) as writer:
+        rest = items[len(writer.names) :]
+        for block in maker(rest) if len(rest) else ():
+            done, n = len(writer.names), block.shape[0]
+            writer.add(block, [str(row) for row in range(done, done + n)], [""] * n)
+        writer.finish()
+    learned.unlink(missing_ok=True)
+    return path
+
+
+def _maker(dataset: Dataset, spec: DataSpec, learned: Path) -> tuple[Callable[[Any], Iterator[Block]], Any]:
+    """(what makes blocks of vectors of items, the items); what it learns survives an interruption."""
+    if dataset.local is not None and spec.descriptor == "vlad":
+        return LocalVLAD(dataset.local, **spec.descriptor_options).blocks, dataset.local
+    if dataset.images is None:
+        raise InputError(f"{dataset.name}: holds no images for the descriptor {spec.descriptor!r}")
+    if learned.exists():
+        extractor = describe.load(learned)
+    else:
+        extractor = describe.describer(str(spec.descriptor), **spec.descriptor_options).fit(dataset.images)
+        extractor.save(learned)
+
+    def blocks(images: Any) -> Iterator[Block]:
+        for batch in extractor.batches(images, strict=True):
+            if batch.vectors is not None:
+                yield batch.vectors
+
+    return blocks, dataset.images
