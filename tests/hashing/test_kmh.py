@@ -31,11 +31,21 @@ def test_codes_are_the_index_bits_of_the_nearest_centres(X: NDArray[np.float32])
         column, start, bit = column + width, start + width * 2**bits, bit + bits
 
 
-def some_centres(X: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float64]]:
+def some_centres(X: NDArray[np.float32]) -> tuple[NDArray[np.float64], ...]:
     """(centres, means of their rows, shares of the rows) in a plane of five dimensions."""
-    centres = np.random.default_rng(1).normal(size=(8, 5)).astype(np.float32)
-    averages, sizes = kmeans.means(X[:, :5], kmeans.assign(X[:, :5], centres), centres)
-    return centres, averages, sizes / len(X)
+    centres = np.random.default_rng(1).normal(size=(8, 5))
+    return centres, *kmh.averaged(np.ascontiguousarray(X[:, :5]), centres)
+
+
+def test_averages_are_those_of_a_round_of_k_means(X: NDArray[np.float32]) -> None:
+    centres, *_ = some_centres(X)
+    centres[5] = 100.0
+    averages, shares = kmh.averaged(np.ascontiguousarray(X[:, :5]), centres)
+    narrow = centres.astype(np.float32)
+    wanted, sizes = kmeans.means(X[:, :5], kmeans.assign(X[:, :5], narrow), narrow)
+    np.testing.assert_allclose(shares * len(X), sizes)
+    np.testing.assert_allclose(averages, wanted, rtol=1e-5)
+    assert shares[5] == 0
 
 
 def wanted_distances(bits: int, side: float) -> NDArray[np.float64]:
@@ -49,13 +59,10 @@ def test_a_centre_goes_down_to_the_minimum_of_its_energy(X: NDArray[np.float32])
     wanted = wanted_distances(3, 1.0)
 
     def total(c: NDArray[np.float64]) -> float:
-        return kmh.energy(np.vstack([c, centres[1:]]).astype(np.float64), averages, shares, wanted, 10.0)
+        return kmh.energy(np.vstack([c, centres[1:]]), averages, shares, wanted, 10.0)
 
     pulls = np.where(np.arange(8) == 0, 0.0, 20 * shares)
-    path = [
-        kmh.lowered(centres[0].astype(float), centres.astype(float), averages[0], pulls, wanted[0], steps)
-        for steps in (0, 1, 2, 5, 10, 400)
-    ]
+    path = [kmh.lowered(centres[0], centres, averages[0], pulls, wanted[0], steps) for steps in (0, 1, 2, 5, 10, 400)]
     energies = [total(c) for c in path]
     assert (np.diff(energies) <= 1e-9).all()
     assert energies[-1] == pytest.approx(scipy.optimize.minimize(total, path[-1]).fun, rel=1e-5)

@@ -5,14 +5,16 @@ quantisation error plus λ times the squared difference between the distances of
 indices.
 """
 
+import math
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from isch import compute, kmeans, progress
+from isch import compute, progress
 from isch.features import Features
 from isch.hashing import pca
 from isch.hashing.base import POSITIVE, LinearHasher, Projector
@@ -21,6 +23,7 @@ INNER_STEPS = 10  # majorisation steps of one centre in one round
 TOLERANCE = 1e-5  # least fall of the energy, relative to itself, that is worth another round
 
 Matrix = NDArray[np.float32]
+Doubles = NDArray[np.float64]
 
 
 class KMH(LinearHasher):
@@ -79,13 +82,17 @@ class KMH(LinearHasher):
 
     def _learn(self, Z: Matrix) -> None:
         centres, errors = [], np.zeros(self.n_iter)
+
+        def one(subspace: tuple[int, NDArray[Any]]) -> tuple[Doubles, Doubles]:
+            bits, part = subspace
+            return learn(np.ascontiguousarray(part), bits, self.affinity_weight, self.n_iter)
+
         with progress.task("centres", len(self.bits_), "subspaces") as advance:
-            for bits, part in zip(self.bits_, self._parts(Z), strict=True):
-                learned, energies = learn(np.ascontiguousarray(part), bits, self.affinity_weight, self.n_iter)
+            for learned, energies in compute.parallel(one, zip(self.bits_, self._parts(Z), strict=True)):
                 centres.append(learned.ravel())
                 errors += energies
                 advance(1)
-        self.centres_, self.errors_ = np.concatenate(centres), errors
+        self.centres_, self.errors_ = np.concatenate(centres).astype(np.float32), errors
 
     def _parts(self, Z: NDArray[Any]) -> list[NDArray[Any]]:
         """The columns of each subspace."""
@@ -141,69 +148,104 @@ def allocate(variances: NDArray[np.float64], widths: list[int]) -> NDArray[np.in
     return np.concatenate([np.array(m, np.int64) for m in members])
 
 
-def learn(Z: Matrix, bits: int, weight: float, n_iter: int) -> tuple[Matrix, NDArray[np.float64]]:
+def learn(Z: Matrix, bits: int, weight: float, n_iter: int) -> tuple[Doubles, Doubles]:
     """(centres (2ᵇ, width), energy after each round) of one subspace whose columns are uncorrelated."""
     corners = index_signs(bits)
     side = float(np.abs(Z[:, :bits]).mean())
-    centres = np.zeros((1 << bits, Z.shape[1]), np.float32)
+    centres = np.zeros((1 << bits, Z.shape[1]))
     centres[:, :bits] = corners * side
     wanted = 2 * side * np.sqrt((bits - corners @ corners.T) / 2)
     squares = float(np.einsum("ij,ij->", Z, Z, dtype=np.float64))
     energies = np.empty(n_iter)
     for round_ in range(n_iter):
-        labels = kmeans.assign(Z, centres)
-        averages, sizes = kmeans.means(Z, labels, centres)
-        centres = update_centres(centres, averages, sizes / len(Z), wanted, weight)
-        energies[round_:] = energy(centres, averages, sizes / len(Z), wanted, weight) + squares / len(Z)
+        averages, shares = averaged(Z, centres)
+        centres = update_centres(centres, averages, shares, wanted, weight)
+        energies[round_:] = energy(centres, averages, shares, wanted, weight) + squares / len(Z)
         if round_ and energies[round_ - 1] - energies[round_] < TOLERANCE * energies[round_]:
             break
     return centres, energies
 
 
-def index_signs(bits: int) -> NDArray[np.float64]:
+def index_signs(bits: int) -> Doubles:
     """The bits of 0 … 2ᵇ − 1 as ±1, most significant first, (2ᵇ, b)."""
     return np.array([[1.0 if i >> (bits - 1 - b) & 1 else -1.0 for b in range(bits)] for i in range(1 << bits)])
 
 
-def update_centres(
-    centres: Matrix, averages: Matrix, shares: NDArray[np.float64], wanted: NDArray[np.float64], weight: float
-) -> Matrix:
+@njit(cache=True, nogil=True, fastmath={"contract", "nsz"})  # type: ignore[untyped-decorator]
+def averaged(Z: Matrix, centres: Doubles) -> tuple[Doubles, Doubles]:
+    """(mean of the rows nearest to each centre, or the centre where there are none; share of the rows).
+
+    The subspaces are narrow and the centres few: this beats the matrix products that k-means is made of.
+    """
+    n, width = Z.shape
+    across = centres.T.astype(np.float32).copy()
+    start = np.empty(len(centres), np.float32)
+    for k in range(len(centres)):
+        start[k] = -0.5 * (centres[k] ** 2).sum()
+    sums, counts = np.zeros(centres.shape), np.zeros(len(centres))
+    scores = np.empty_like(start)
+    for i in range(n):
+        scores[:] = start
+        for j in range(width):
+            value, row = Z[i, j], across[j]
+            for k in range(len(scores)):
+                scores[k] += value * row[k]
+        nearest = scores.argmax()
+        counts[nearest] += 1
+        for j in range(width):
+            sums[nearest, j] += Z[i, j]
+    for k in range(len(centres)):
+        sums[k] = sums[k] / counts[k] if counts[k] else centres[k]
+    return sums, counts / n
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def apart(a: Doubles, b: Doubles) -> float:
+    """‖a − b‖."""
+    total = 0.0
+    for j in range(len(a)):
+        total += (a[j] - b[j]) ** 2
+    return math.sqrt(total)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def update_centres(centres: Doubles, averages: Doubles, shares: Doubles, wanted: Doubles, weight: float) -> Doubles:
     """Lower the energy centre by centre, the others fixed; an empty one stays where it is."""
-    out = centres.astype(np.float64)
-    for j in np.flatnonzero(shares):
-        pulls = 2 * weight * shares
-        pulls[j] = 0.0
-        out[j] = lowered(out[j], out, averages[j], pulls, wanted[j], INNER_STEPS)
-    return out.astype(np.float32)
+    out = centres.copy()
+    for j in range(len(shares)):
+        if shares[j]:
+            pulls = 2 * weight * shares
+            pulls[j] = 0.0
+            out[j] = lowered(out[j].copy(), out, averages[j], pulls, wanted[j], INNER_STEPS)
+    return out
 
 
-def lowered(
-    centre: NDArray[np.float64],
-    others: NDArray[np.float64],
-    average: Matrix,
-    pulls: NDArray[np.float64],
-    wanted: NDArray[np.float64],
-    steps: int,
-) -> NDArray[np.float64]:
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def lowered(centre: Doubles, others: Doubles, average: Doubles, pulls: Doubles, wanted: Doubles, steps: int) -> Doubles:
     """A point of lower ‖c‖² − 2⟨c, average⟩ + Σ_i pulls_i (‖c − c_i‖ − wanted_i)² than ``centre``.
 
     Each step minimises a quadratic that touches this energy from above (‖c − c_i‖ is at least its linearisation), so
     that the energy never increases and no step length is needed.
     """
-    fixed = average + pulls @ others
+    fixed = average.astype(np.float64)
+    for i in range(len(others)):
+        fixed += pulls[i] * others[i]
     for _ in range(steps):
-        apart = centre - others
-        lengths = np.sqrt(np.einsum("ij,ij->i", apart, apart))
-        stretch = np.divide(pulls * wanted, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-        centre = (fixed + stretch @ apart) / (1 + pulls.sum())
+        target = fixed.copy()
+        for i in range(len(others)):
+            length = apart(centre, others[i])
+            if length > 0:
+                target += pulls[i] * wanted[i] / length * (centre - others[i])
+        centre = target / (1 + pulls.sum())
     return centre
 
 
-def energy(
-    centres: Matrix, averages: Matrix, shares: NDArray[np.float64], wanted: NDArray[np.float64], weight: float
-) -> float:
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def energy(centres: Doubles, averages: Doubles, shares: Doubles, wanted: Doubles, weight: float) -> float:
     """Quantisation error per row (but for the constant mean ‖x‖²) plus λ times the affinity error."""
-    c = centres.astype(np.float64)
-    quantisation = shares @ (np.einsum("ij,ij->i", c, c) - 2 * np.einsum("ij,ij->i", c, averages))
-    lengths = np.sqrt(((c[:, None] - c[None]) ** 2).sum(axis=-1))
-    return float(quantisation + weight * shares @ ((lengths - wanted) ** 2) @ shares)
+    total = 0.0
+    for i in range(len(centres)):
+        total += shares[i] * (centres[i] ** 2 - 2 * centres[i] * averages[i]).sum()
+        for j in range(len(centres)):
+            total += weight * shares[i] * shares[j] * (apart(centres[i], centres[j]) - wanted[i, j]) ** 2
+    return total
