@@ -4,6 +4,7 @@ import ast
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ LEFT_OUT = {"isch.hashing.base", "isch.describe.base", "isch.describe.files"}  #
 ROWS_AT_ONCE = 4096
 
 
+@cache
 def of_code(method: str | None = None, descriptor: str | None = None) -> str:
     """A hash of the modules that make a hashing method and a descriptor, blind to comments and layout.
 
@@ -56,8 +58,8 @@ def _without_docstrings(tree: ast.Module) -> ast.Module:
     return tree
 
 
-def of_data(dataset: Dataset, cache: Path) -> str:
-    """A hash of all that a dataset holds: labels, rows, pictures, files."""
+def of_data(dataset: Dataset, folder: Path) -> str:
+    """A hash of all that a dataset holds: labels, rows, pictures, files; those of files are kept in ``folder``."""
     digest = hashlib.sha256(str(dataset.n_items).encode())
     for array in (dataset.labels, dataset.queries, dataset.neighbours):
         digest.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())
@@ -65,7 +67,7 @@ def of_data(dataset: Dataset, cache: Path) -> str:
         digest.update(of_rows(dataset.features).encode())
     for items in (dataset.images, dataset.local):
         if items is not None:
-            digest.update(_of_items(items, cache).encode())
+            digest.update(_of_items(items, folder).encode())
     return digest.hexdigest()[:16]
 
 
@@ -81,7 +83,7 @@ def of_rows(features: Features) -> str:
     return digest.hexdigest()
 
 
-def _of_items(items: Iterable[Any], cache: Path) -> str:
+def _of_items(items: Iterable[Any], folder: Path) -> str:
     """A hash of pictures in memory and of the content of files."""
     digest, paths = hashlib.sha256(), []
     for item in items:
@@ -89,15 +91,15 @@ def _of_items(items: Iterable[Any], cache: Path) -> str:
             paths.append(Path(item))
         else:
             digest.update(np.ascontiguousarray(item).data)
-    digest.update(_of_files(paths, cache).encode())
+    digest.update(_of_files(paths, folder).encode())
     return digest.hexdigest()
 
 
-def _of_files(paths: Sequence[Path], cache: Path) -> str:
-    """A hash of the names and contents of files; kept, and read again only when a size or a date has changed."""
+def _of_files(paths: Sequence[Path], folder: Path) -> str:
+    """A hash of the names and contents of files; they are read again only when a size or a date has changed."""
     states = [(str(path.absolute()), path.stat()) for path in paths]
     stamp = hashlib.sha256(repr([(name, s.st_size, s.st_mtime_ns) for name, s in states]).encode()).hexdigest()[:16]
-    kept = cache / f"files-{stamp}.txt"
+    kept = folder / f"files-{stamp}.txt"
     if kept.exists():
         return kept.read_text()
     digest = hashlib.sha256()
@@ -106,7 +108,7 @@ def _of_files(paths: Sequence[Path], cache: Path) -> str:
             digest.update("/".join(path.parts[-2:]).encode("utf-8", "surrogateescape"))
             digest.update(path.read_bytes())
             advance(1)
-    cache.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     with replacing(kept) as temporary:
         temporary.write_text(digest.hexdigest())
     return digest.hexdigest()

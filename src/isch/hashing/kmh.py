@@ -171,14 +171,15 @@ def index_signs(bits: int) -> Doubles:
     return np.array([[1.0 if i >> (bits - 1 - b) & 1 else -1.0 for b in range(bits)] for i in range(1 << bits)])
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "nsz"})  # type: ignore[untyped-decorator]
+@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"})  # type: ignore[untyped-decorator]
 def averaged(Z: Matrix, centres: Doubles) -> tuple[Doubles, Doubles]:
     """(mean of the rows nearest to each centre, or the centre where there are none; share of the rows).
 
-    The subspaces are narrow and the centres few: this beats the matrix products that k-means is made of.
+    The centres are few: this beats the matrix products that k-means is made of.
     """
     n, width = Z.shape
-    across = centres.T.astype(np.float32).copy()
+    rows = centres.astype(np.float32)
+    columns = rows.T.copy()
     start = np.empty(len(centres), np.float32)
     for k in range(len(centres)):
         start[k] = -0.5 * (centres[k] ** 2).sum()
@@ -186,10 +187,16 @@ def averaged(Z: Matrix, centres: Doubles) -> tuple[Doubles, Doubles]:
     scores = np.empty_like(start)
     for i in range(n):
         scores[:] = start
-        for j in range(width):
-            value, row = Z[i, j], across[j]
+        if width > len(scores):
             for k in range(len(scores)):
-                scores[k] += value * row[k]
+                product = np.float32(0)
+                for j in range(width):
+                    product += Z[i, j] * rows[k, j]
+                scores[k] += product
+        else:
+            for j in range(width):
+                for k in range(len(scores)):
+                    scores[k] += Z[i, j] * columns[j, k]
         nearest = scores.argmax()
         counts[nearest] += 1
         for j in range(width):
