@@ -53,12 +53,21 @@ def _bytes(name: str, content: bytes) -> Any:
     return make
 
 
+def _cube(name: str) -> Any:
+    def make(folder: Path) -> Path:
+        np.save(folder / name, np.zeros((2, 3, 4)))
+        return folder / name
+
+    return make
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda folder: folder / "none.npy", "none.npy: no such file"),
         (_bytes("x.npy", b""), "the file is empty"),
         (_bytes("x.npy", b"not numpy"), "not a readable .npy"),
+        (_cube("x.npy"), r"x.npy: expected a matrix .*got shape \(2, 3, 4\)"),
         (_bytes("x.npz", b"not numpy"), "not a readable .npz"),
         (_bytes("x.h5", b"not hdf5"), "not a readable HDF5"),
         (_bytes("x.parquet", b"not parquet"), "not a readable Parquet"),

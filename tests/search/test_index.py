@@ -479,6 +479,7 @@ def test_features_that_do_not_fit(tmp_path: Path, hasher: Any) -> None:
         ({"n_bits": 0}, "needs n_bits, at least 1; got 0"),
         ({"n_bits": 8, "keep_features": "float16"}, "keep_features needs a hasher"),
         ({"hasher": isch.LSH(n_bits=8)}, "must be fitted"),
+        ({"hasher": 42}, "must be a fitted hasher or the path of a model file; got int"),
         ({"n_bits": 8, "keep_features": "float8"}, "unknown keep_features 'float8'; known: float16, float32"),
     ],
 )

@@ -1,6 +1,7 @@
 """isch bench: run experiments, draw their figures, write the report."""
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -68,7 +69,7 @@ def run(
                 value = outcome.result.means[headline]["expected"]
                 spent = outcome.result.costs["training_seconds"]
                 typer.echo(f"{what}{headline} {value:.4f} (training {spent:.1f} s)")
-    typer.echo(f"results in {results / spec.name} ({stored} stored before); next: isch bench plot {name}")
+    typer.echo(f"results in {results / spec.name} ({stored} stored before); next: isch bench plot {quote(name)}")
 
 
 @bench.command()

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -51,7 +52,7 @@ def build(
         with Index.open(folder) as index:
             index.add(features, _keys(keys), _metadata(metadata))
             count = len(index)
-    typer.echo(f"{count} items indexed in {output}; next: isch search {output} QUERIES -k 10")
+    typer.echo(f"{count} items indexed in {output}; next: isch search {quote(str(output))} QUERIES -k 10")
 
 
 def add(

@@ -1,6 +1,7 @@
 """isch fit, encode, info, demo."""
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -36,7 +37,7 @@ def fit(
     with shown():
         model.fit(features).save(output)
     _print_summary(model, read_header(output))
-    typer.echo(f"model written to {output}; next: isch encode {output} {features} -o codes.npy")
+    typer.echo(f"model written to {output}; next: isch encode {quote(str(output))} {quote(features)} -o codes.npy")
 
 
 def encode(

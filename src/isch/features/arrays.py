@@ -48,9 +48,10 @@ def open_npy(path: Path, _: str | None) -> Features:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
         beside = path.with_suffix(".names.npy")
         names = np.load(beside, allow_pickle=False) if beside.is_file() else None
-        return ArrayFeatures(array, str(path), names if names is not None and len(names) == len(array) else None)
     except (ValueError, EOFError) as error:
         raise FormatError(f"{path}: not a readable .npy file ({error})") from error
+    fitting = names is not None and array.ndim and len(names) == len(array)
+    return ArrayFeatures(array, str(path), names if fitting else None)
 
 
 def open_npz(path: Path, member: str | None) -> Features:

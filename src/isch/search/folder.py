@@ -82,8 +82,11 @@ def _settings_for_features(path: Path, hasher: "Hasher | str | os.PathLike[str]"
     from sklearn.exceptions import NotFittedError
 
     from isch.hashing import load
+    from isch.hashing.base import Hasher
 
     model = load(hasher) if isinstance(hasher, str | os.PathLike) else hasher
+    if not isinstance(model, Hasher):
+        raise InputError(f"hasher must be a fitted hasher or the path of a model file; got {type(model).__name__}")
     if n_bits is not None and n_bits != model.n_bits:
         raise ParameterError(f"n_bits is {n_bits}, but the hasher makes codes of {model.n_bits} bits")
     try:
