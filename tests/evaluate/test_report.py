@@ -12,7 +12,7 @@ from isch.errors import FileError, ParameterError
 from isch.evaluate import figures, report
 from isch.evaluate.experiment import execute, read
 from isch.evaluate.results import Store
-from isch.evaluate.summary import Summary, summarise
+from isch.evaluate.summary import Cell, Summary, summarise
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +81,21 @@ def test_the_table_has_each_method_and_length(summary: Summary) -> None:
     assert "2-norm (96 B an item)" in table
     value = report.number(summary.cells["lsh", 8].mean("precision@10"))
     assert any("LSH" in line and value in line for line in table.splitlines())
+
+
+def test_a_cell_of_fewer_seeds_says_so(summary: Summary) -> None:
+    cells = summary.cells | {("lsh", 8): Cell({0: summary.cells["lsh", 8].results[0]})}
+    line = next(x for x in report.quality_table(replace(summary, cells=cells)).splitlines() if "LSH" in x)
+    assert line.count("(1 seed)") == 1
+
+
+def test_what_isch_learned_is_told(summary: Summary) -> None:
+    table = report.learned_table(summary)
+    assert table is not None
+    learned = summary.cells["isch", 16].results[0].context["learned"]
+    assert f"from {learned['n_samples']:,.0f} rows" in table
+    assert len(table.splitlines()) == 2 + 2 + len(summary.row("isch"))
+    assert report.learned_table(replace(summary, cells={("lsh", 8): summary.cells["lsh", 8]})) is None
 
 
 def test_the_verdict_compares_with_the_best_and_the_two_norm(summary: Summary) -> None:

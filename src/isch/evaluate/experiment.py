@@ -265,7 +265,7 @@ def perform(run: Run, ready: Material, trained: Trained | None = None) -> Result
         "peak_bytes": peak,
     }
     per_query = scores.values[chosen[0].name]["expected"]
-    context = costs.context() | {"code": _code(run)}
+    context = costs.context() | {"code": _code(run), "learned": getattr(method, "learned", {})}
     return Result(run, scores.means(), scores.curves(), spent, per_query, context)
 
 

@@ -90,6 +90,12 @@ class HasherMethod:
         return getattr(self._hasher, "saved", {})
 
     @property
+    def learned(self) -> dict[str, float]:
+        """The numbers that the hasher has learned, such as λ*."""
+        numbers = {name: value for name, value in vars(self._hasher).items() if name.endswith("_")}
+        return {name.rstrip("_"): float(v) for name, v in numbers.items() if isinstance(v, int | float)}
+
+    @property
     def model_bytes(self) -> int:
         return learned_bytes(self._hasher)
 

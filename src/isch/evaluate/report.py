@@ -34,7 +34,8 @@ def quality_table(summary: Summary, measure: str | None = None) -> str:
         value = cell.mean(measure)
         if value == value:
             name = f"{figures.display(label)} ({_bytes(cell.cost('item_bytes'))} an item)"
-            lines.append(_line([name, f"{number(value)}{_spread(cell, measure)}", *[""] * (len(lengths) - 1)]))
+            spread = _spread(summary, cell, measure)
+            lines.append(_line([name, f"{number(value)}{spread}", *[""] * (len(lengths) - 1)]))
     return "\n".join(lines)
 
 
@@ -43,11 +44,13 @@ def _cell(summary: Summary, label: str, bits: int, cell: Cell | None, measure: s
         return "–"
     p = summary.p_value((label, bits)) if measure == summary.headline else float("nan")
     unclear = " ≈" if p >= SIGNIFICANT else ""
-    return f"{number(cell.mean(measure))}{_spread(cell, measure)}{unclear}"
+    return f"{number(cell.mean(measure))}{_spread(summary, cell, measure)}{unclear}"
 
 
-def _spread(cell: Cell, measure: str) -> str:
-    return f" ± {number(cell.spread(measure))}" if len(cell.values(measure)) > 1 else ""
+def _spread(summary: Summary, cell: Cell, measure: str) -> str:
+    n = len(cell.values(measure))
+    fewer = f" ({n} seed{'s' * (n > 1)})" if n < summary.seeds else ""
+    return f" ± {number(cell.spread(measure))}{fewer}" if n > 1 else fewer
 
 
 def cost_table(summary: Summary) -> str:
@@ -68,6 +71,29 @@ def cost_table(summary: Summary) -> str:
         if cell is not None:
             lines.append(_line([figures.display(label), *_costs(cell)]))
     return f"At {length} bits:\n\n" + "\n".join(lines)
+
+
+LEARNED = {  # what ISCH learned: name and how it is written
+    "n_atoms": ("atoms", "{:,.0f}"),
+    "lambda_star": ("λ*", "{:.3g}"),
+    "spectrum_share": ("share of the spectrum kept", "{:.0%}"),
+    "block_size": ("bits of a block", "{:,.0f}"),
+    "bit_correlation": ("mean correlation of two bits", "{:.3f}"),
+}
+
+
+def learned_table(summary: Summary) -> str | None:
+    """What ISCH learned at each length; None where that is not stored."""
+    row = {bits: cell for bits, cell in summary.row(REFERENCE).items() if cell.learned("n_atoms") > 0}
+    if not row:
+        return None
+    head = ["bits", *(name for name, _ in LEARNED.values())]
+    lines = [_line(head), _line(["---"] * len(head))]
+    for bits, cell in row.items():
+        values = [form.format(cell.learned(name)) for name, (_, form) in LEARNED.items()]
+        lines.append(_line([str(bits), *values]))
+    rows = next(iter(row.values())).learned("n_samples")
+    return f"What ISCH learned, from {rows:,.0f} rows:\n\n" + "\n".join(lines)
 
 
 def _costs(cell: Cell) -> list[str]:
@@ -162,7 +188,8 @@ def section(summary: Summary, image: str) -> str:
     ]
     for measure in e.measures[1:]:
         parts += [f"{_capital(figures.measure_name(measure))}:", quality_table(summary, measure)]
-    return "\n\n".join([*parts, cost_table(summary)])
+    learned = learned_table(summary)
+    return "\n\n".join([*parts, *([learned] if learned else []), cost_table(summary)])
 
 
 def _capital(text: str) -> str:

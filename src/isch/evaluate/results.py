@@ -64,7 +64,7 @@ class Result:
     curves: dict[str, list[float]]  # ranks, precision, recall
     costs: dict[str, float | None]
     per_query: NDArray[np.float64]  # of the first measure
-    context: dict[str, Any] = field(default_factory=dict)  # versions, machine, date
+    context: dict[str, Any] = field(default_factory=dict)  # versions, machine, date, numbers learned
 
 
 class Store:

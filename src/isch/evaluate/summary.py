@@ -42,6 +42,11 @@ class Cell:
         found = [float(v) for r in self.results.values() if (v := r.costs.get(name)) is not None]
         return float(np.median(found)) if found else float("nan")
 
+    def learned(self, name: str) -> float:
+        """The median over seeds of a number that the method learned; NaN where there is none."""
+        found = [r.context["learned"][name] for r in self.results.values() if name in r.context.get("learned", {})]
+        return float(np.median(found)) if found else float("nan")
+
     def curve(self, name: str) -> NDArray[np.float64]:
         """The mean over seeds of a curve."""
         return np.asarray(np.mean([r.curves[name] for r in self.results.values()], axis=0))
