@@ -222,6 +222,7 @@ def test_asymmetric_scores(m: int) -> None:
     scored = asymmetric_scores(values, table, rows)
     np.testing.assert_allclose(scored, np.take_along_axis(expected, rows, axis=1), atol=1e-4)
     np.testing.assert_allclose(asymmetric_scores(values, table, rows[0]), expected[:, rows[0]], atol=1e-4)
+    np.testing.assert_allclose(asymmetric_scores(values, table), expected, atol=1e-4)
     mask = rng.random(2_000) < 0.5
     for source in (table, codes):
         best, found = nearest_asymmetric(values, source, 20, mask)

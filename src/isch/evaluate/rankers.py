@@ -45,7 +45,7 @@ class AsymmetricRanker:
         self.n_queries, self.n_items = len(projections), len(codes)
 
     def distances(self, start: int, stop: int) -> NDArray[Any]:
-        return -exact.asymmetric_scores(self.projections[start:stop], self.table, np.arange(self.n_items))
+        return -exact.asymmetric_scores(self.projections[start:stop], self.table)
 
     def search(self, k: int) -> int:
         """Find the k nearest of some queries; gives their number."""

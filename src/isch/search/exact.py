@@ -147,13 +147,19 @@ def nearest_asymmetric(
     return 0 - negative, rows
 
 
-def asymmetric_scores(projections: ArrayLike, table: CodeTable, rows: ArrayLike) -> NDArray[np.float32]:
+def asymmetric_scores(projections: ArrayLike, table: CodeTable, rows: ArrayLike | None = None) -> NDArray[np.float32]:
     """Σ z_i b_i (b = ±1) of each query's real values z with its candidate rows (queries, candidates).
 
-    ``rows`` is (queries, candidates), or (candidates,) for all queries alike.
+    ``rows`` is (queries, candidates), (candidates,) for all queries alike, or None for every row of the table.
     """
     source = table._source
-    values, chosen = _check_projections(projections, source.n_bytes), np.asarray(rows)
+    values = _check_projections(projections, source.n_bytes)
+    if rows is None:
+        every = np.empty((len(values), source.n_rows), np.float32)
+        for some in _at_once(len(values)):
+            ranking.distances(source, scores.sums_over_bits(-values[some], values[some], source.words), every[some])
+        return every
+    chosen = np.asarray(rows)
     if chosen.dtype.kind not in "iu" or chosen.ndim not in (1, 2) or (chosen.ndim == 2 and len(chosen) != len(values)):
         raise InputError(
             f"rows must be integers of shape ({len(values)}, candidates) or (candidates,); "
