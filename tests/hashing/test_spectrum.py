@@ -3,7 +3,7 @@ import pytest
 from numpy.typing import NDArray
 
 from isch.errors import InputError
-from isch.hashing import spectrum
+from isch.hashing import dictionary, spectrum
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -148,6 +148,23 @@ def test_completed_spectrum_keeps_the_trace_and_the_number_of_dimensions() -> No
         whole = spectrum.completed(TRUE[:leading], ATOMS)
         assert len(whole) == 40
         assert whole.sum() == pytest.approx(len(ATOMS), rel=1e-5)
+
+
+def test_what_random_atoms_would_have_tells_nothing() -> None:
+    rng = np.random.default_rng(0)
+    k, d, strong = 200, 800, 5
+    noise = rng.standard_normal((k, d))
+    random = dictionary.normalise(noise.astype(np.float32))
+    edge = np.linalg.eigvalsh(random @ random.T).max()
+    assert edge == pytest.approx((1 + (k / d) ** 0.5) ** 2, rel=0.05)
+    signal = rng.standard_normal((k, strong)) @ rng.standard_normal((strong, d))
+    atoms = dictionary.normalise((noise + signal).astype(np.float32))
+    eigenvalues = np.linalg.eigvalsh(atoms @ atoms.T)[::-1].astype(np.float64)
+    assert len(spectrum.telling(eigenvalues, atoms)) == strong
+    assert len(spectrum.telling(np.ones(k), random)) == k
+    assert len(spectrum.telling(eigenvalues, np.ascontiguousarray(atoms.T))) == k
+    pairs = spectrum.exact(atoms, 4, 1)
+    assert pairs.typical == pytest.approx(spectrum.typical(eigenvalues[:strong]), rel=1e-4)
 
 
 def test_typical_eigenvalue() -> None:

@@ -47,7 +47,7 @@ def exact(atoms: Atoms, n_bits: int, n_blocks: int) -> Spectrum:
     if d > k:
         vectors = atoms.T @ (vectors / np.sqrt(eigenvalues[:n_bits]))
     order = deal(n_bits, n_blocks)
-    kept, middle = eigenvalues[:n_bits], typical(eigenvalues[:rank])
+    kept, middle = eigenvalues[:n_bits], typical(telling(eigenvalues[:rank], atoms))
     return Spectrum(kept[order], vectors[:, order].astype(np.float32), n_blocks, float(kept.sum()) / k, middle, rank)
 
 
@@ -62,7 +62,7 @@ def columns(atoms: Atoms, n_bits: int, n_blocks: int, rng: np.random.Generator) 
             ritz, W = ritz_pairs(atoms, U)
             values.append(ritz)
             vectors.append(W.astype(np.float32))
-            middle += typical(completed(ritz, atoms)) / n_blocks
+            middle += typical(telling(completed(ritz, atoms), atoms)) / n_blocks
             advance(1)
     eigenvalues = np.concatenate(values)
     share = float(eigenvalues.sum()) / (n_blocks * len(atoms))
@@ -105,7 +105,7 @@ def randomized(atoms: Atoms, n_bits: int, n_blocks: int, rng: np.random.Generato
     ritz, vectors = ritz_pairs(atoms, Q)
     checked_rank(ritz, atoms, n_bits)
     order = deal(n_bits, n_blocks)
-    share, middle = float(ritz[:n_bits].sum()) / len(atoms), typical(completed(ritz, atoms))
+    share, middle = float(ritz[:n_bits].sum()) / len(atoms), typical(telling(completed(ritz, atoms), atoms))
     return Spectrum(ritz[order], vectors[:, order].astype(np.float32), n_blocks, share, middle, None)
 
 
@@ -153,6 +153,17 @@ def completed(leading: Vector, atoms: Atoms) -> Vector:
     missing = min(atoms.shape) - len(leading)
     rest = max(0.0, len(atoms) - float(leading.sum()))
     return np.concatenate([leading, np.full(missing, rest / max(1, missing))])
+
+
+def telling(eigenvalues: Vector, atoms: Atoms) -> Vector:
+    """Of a dictionary with fewer atoms than dimensions those eigenvalues that random atoms would not have.
+
+    Those of k random directions in d dimensions end at (1 + √(k/d))² (Marchenko and Pastur 1967). Few atoms of many
+    dimensions are nearly orthogonal, and most of their spectrum is such noise.
+    """
+    k, d = atoms.shape
+    told = eigenvalues[eigenvalues > (1 + math.sqrt(k / d)) ** 2]
+    return told if k < d and len(told) else eigenvalues
 
 
 def typical(eigenvalues: Vector) -> float:
