@@ -182,6 +182,15 @@ def test_affinities_over_many_coordinates_are_told_apart() -> None:
     np.testing.assert_allclose(dense, exact, rtol=1e-4, atol=0)
 
 
+def test_affinities_whose_squares_overflow_are_told_apart() -> None:
+    weights = np.full(600, 0.9, np.float32)
+    distance = ProductAffinity(weights, np.arange(600, dtype=np.int32), np.zeros(600, np.int32))
+    codes = packed.pack(np.arange(600) < np.array([[0], [2], [4]]))
+    found = distances(codes[:1], codes, distance)
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(found, plain_affinity(codes[:1], codes, distance), rtol=1e-5)
+
+
 @pytest.mark.parametrize("m", [5, 32, 100, 256])
 @pytest.mark.parametrize("kind", [0, 1, 2])
 def test_other_distances(m: int, kind: int) -> None:

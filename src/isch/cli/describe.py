@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from isch.describe.images import Failure
     from isch.features.write import Writer
 
+KEPT = "describer.safetensors"  # the describer beside the parts of interrupted work
 LISTED = 20  # failures named on the screen; all are in the file that --failures asks for
 
 
@@ -65,7 +66,7 @@ def describe(
         resumed = len(writer.names)
         describer = _describer(descriptor, parameters, listing.paths, writer)
         unusable = [*listing.failures, *_run(describer, listing.paths, pictures, writer, strict)]
-        saved = (writer.folder / "describer.safetensors").read_bytes()
+        saved = (writer.folder / KEPT).read_bytes()
         writer.finish({ATTACHMENT: saved})
     _report(writer, describer.n_features_out, resumed, unusable, failures)
 
@@ -73,13 +74,12 @@ def describe(
 def _describer(name: str, parameters: dict[str, Any], paths: list[str], writer: "Writer") -> "Describer":
     """The describer: of the interrupted work, of a feature file, or new and fitted on these pictures."""
     from isch.describe import describer, load
+    from isch.describe.files import kept
 
-    kept = writer.folder / "describer.safetensors"
-    if kept.exists():
-        return load(kept)
-    made = load(name) if os.path.isfile(name) else describer(name, **parameters).fit(paths)
-    made.save(kept)
-    return made
+    def make() -> "Describer":
+        return load(name) if os.path.isfile(name) else describer(name, **parameters).fit(paths)
+
+    return kept(writer.folder / KEPT, make)
 
 
 def _run(describer: "Describer", paths: list[str], top: Path, writer: "Writer", strict: bool) -> "list[Failure]":

@@ -1,14 +1,29 @@
 """Where the describer of a feature file is kept."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from isch.errors import FormatError, require
 
+if TYPE_CHECKING:
+    from isch.describe.base import Describer
+
 ATTACHMENT = "describer"  # in an HDF5 file a dataset of bytes, beside others a file with this suffix
+
+
+def kept(path: Path, make: "Callable[[], Describer]") -> "Describer":
+    """The describer that interrupted work has left at ``path``, or a new one, which is left there."""
+    from isch.describe import load
+
+    if path.exists():
+        return load(path)
+    made = make()
+    made.save(path)
+    return made
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from scipy.sparse import issparse
 
 from isch import describe
 from isch import features as sources
+from isch.describe.files import kept
 from isch.errors import InputError
 from isch.evaluate import fingerprint
 from isch.evaluate.datasets import Dataset
@@ -61,15 +62,12 @@ def _maker(dataset: Dataset, spec: DataSpec, learned: Path) -> tuple[Callable[[A
         return LocalVLAD(dataset.local, **spec.descriptor_options).blocks, dataset.local
     if dataset.images is None:
         raise InputError(f"{dataset.name}: holds no images for the descriptor {spec.descriptor!r}")
-    if learned.exists():
-        extractor = describe.load(learned)
-    else:
-        extractor = describe.describer(str(spec.descriptor), **spec.descriptor_options).fit(dataset.images)
-        extractor.save(learned)
+    images, new = dataset.images, describe.describer(str(spec.descriptor), **spec.descriptor_options)
+    extractor = kept(learned, lambda: new.fit(images))
 
-    def blocks(images: Any) -> Iterator[Block]:
-        for batch in extractor.batches(images, strict=True):
+    def blocks(some: Any) -> Iterator[Block]:
+        for batch in extractor.batches(some, strict=True):
             if batch.vectors is not None:
                 yield batch.vectors
 
-    return blocks, dataset.images
+    return blocks, images

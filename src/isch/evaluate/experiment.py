@@ -206,8 +206,8 @@ def execute(
 ) -> Generator[Outcome, None, None]:
     """Run what is not stored yet, or was by another version of the method; each result is stored when it is there."""
     again = set(redo)
-    for label in again - set(experiment.methods):
-        raise unknown("method to redo", label, experiment.methods)
+    if strange := sorted(again - set(experiment.methods)):
+        raise unknown("method to redo", strange[0], experiment.methods)
     spec = DataSpec.of(experiment.data)
     dataset = spec.load()
     data = experiment.data | {"fingerprint": fingerprint.of_data(dataset, cache)}

@@ -10,6 +10,13 @@ from isch.evaluate.summary import REFERENCE, Cell, Summary, summarise
 from isch.files import replacing
 
 SIGNIFICANT = 0.01
+LEARNED = {  # what ISCH learned: name and how it is written
+    "n_atoms": ("atoms", "{:,.0f}"),
+    "lambda_star": ("λ*", "{:.3g}"),
+    "spectrum_share": ("share of the spectrum kept", "{:.0%}"),
+    "block_size": ("bits of a block", "{:,.0f}"),
+    "bit_correlation": ("mean correlation of two bits", "{:.3f}"),
+}
 
 
 def number(value: float) -> str:
@@ -71,15 +78,6 @@ def cost_table(summary: Summary) -> str:
         if cell is not None:
             lines.append(_line([figures.display(label), *_costs(cell)]))
     return f"At {length} bits:\n\n" + "\n".join(lines)
-
-
-LEARNED = {  # what ISCH learned: name and how it is written
-    "n_atoms": ("atoms", "{:,.0f}"),
-    "lambda_star": ("λ*", "{:.3g}"),
-    "spectrum_share": ("share of the spectrum kept", "{:.0%}"),
-    "block_size": ("bits of a block", "{:,.0f}"),
-    "bit_correlation": ("mean correlation of two bits", "{:.3f}"),
-}
 
 
 def learned_table(summary: Summary) -> str | None:

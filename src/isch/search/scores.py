@@ -4,7 +4,6 @@ Weighted Hamming distances and asymmetric scores are sums over bits, hence over 
 each half-byte and query, the tables of 16 queries side by side, so that one vector addition serves 16 queries.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -220,16 +219,7 @@ def _product_affinity(queries, rows, tables, ends, out):  # type: ignore[no-unty
                         total[i] += product[i]
                         product[i] = 1.0
             for i in range(n):
-                out[q, start + i] = -_asinh(total[i])
-
-
-@njit(cache=True, nogil=True)
-def _asinh(x):  # type: ignore[no-untyped-def]
-    """asinh to single precision, twice as fast as the library's."""
-    size = abs(x)
-    if size < 1e-3:
-        return x - x**3 / 6
-    return math.copysign(math.log(size + math.sqrt(x * x + 1)), x)
+                out[q, start + i] = -np.arcsinh(total[i])
 
 
 @njit(cache=True, nogil=True)
