@@ -54,7 +54,7 @@ def test_a_killed_run_goes_on(toy: Path) -> None:
     process = subprocess.Popen(command, cwd=toy, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     folder = toy / "results" / "toy"
     deadline = time.monotonic() + 60
-    while len(list(folder.glob("*.json"))) < 4 and time.monotonic() < deadline:
+    while len(list(folder.glob("[!.]*.json"))) < 4 and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()

@@ -77,7 +77,7 @@ def test_changing_one_method_runs_only_that_one(toy: Path) -> None:
 
 def test_results_of_an_older_version_of_a_method_are_run_again(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(toy, labels=["lsh", "2-norm"], bits=[8], seeds=1)
-    monkeypatch.setattr(fingerprint, "of_code", lambda method, descriptor: "newer" if method == "lsh" else "")
+    monkeypatch.setattr(fingerprint, "of_code", lambda method, *rest: "newer" if method == "lsh" else "")
     again = run(toy, labels=["lsh", "2-norm"], bits=[8], seeds=1)
     assert [o.run.label for o in again if o.result is not None] == ["lsh"]
 

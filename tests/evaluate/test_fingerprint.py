@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from isch import features
-from isch.evaluate import fingerprint
+from isch.evaluate import fingerprint, peers
 from isch.evaluate.datasets import Dataset
 
 PACKAGE = fingerprint.PACKAGE
@@ -29,6 +29,13 @@ def test_methods_are_told_apart_by_their_code() -> None:
     assert len(set(prints.values())) == 4
     assert fingerprint.of_code("2-norm") == ""
     assert prints["itq"] == fingerprint.of_code("itq")
+
+
+def test_peers_are_told_apart_by_their_classes() -> None:
+    prints = {name: fingerprint.of_code(name, classes=peers.classes(name)) for name in peers.PEERS}
+    assert prints["faiss-itq"] == prints["faiss-lsh"]  # one class makes both
+    assert len(set(prints.values())) == len(prints) - 1
+    assert "" not in prints.values()
 
 
 def test_a_descriptor_is_a_part_of_the_code() -> None:

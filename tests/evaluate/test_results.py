@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from isch.errors import FormatError
 from isch.evaluate.results import VERSION, Result, Run, Store, pack, read, unpack
+from isch.files import replacing
 
 RUN = Run({"dataset": "mnist", "fingerprint": "f"}, {"total": 3}, ("map",), "isch", "isch", {"tau": 0.1}, 32, 0)
 RESULT = Result(
@@ -32,6 +33,14 @@ def test_a_result_comes_back(tmp_path: Path) -> None:
     assert (again.run, again.means, again.curves, again.costs) == (RUN, RESULT.means, RESULT.curves, RESULT.costs)
     np.testing.assert_allclose(again.per_query, RESULT.per_query, atol=1e-4)
     assert [r.run for r in store.all("x")] == [RUN]
+
+
+def test_what_a_killed_run_had_begun_to_write_is_not_a_result(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    path = store.put("x", RESULT)
+    with replacing(path.with_stem("other")) as temporary:
+        temporary.write_text('{"version":')
+        assert len(store.all("x")) == 1
 
 
 @given(st.lists(st.floats(0, 1) | st.just(float("nan")), max_size=20))

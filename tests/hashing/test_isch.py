@@ -91,6 +91,14 @@ def test_hierarchical_dictionary() -> None:
     assert 64 < hasher.n_atoms_ <= 8 * 17
 
 
+def test_few_rows_of_many_dimensions_give_long_codes() -> None:
+    """Fewer rows than a tree of clusters needs: every row may be an atom."""
+    X = np.random.default_rng(0).standard_normal((100, 4200), dtype=np.float32)
+    with pytest.warns(IschWarning, match="not overcomplete"):
+        hasher = isch.ISCH(96).fit(X)
+    assert (hasher.dictionary_kind_, hasher.n_atoms_) == ("flat", 100)
+
+
 @pytest.mark.parametrize("power", [-60, -3, 1, 60])
 def test_scaling_by_a_power_of_two_changes_no_bit(power: int) -> None:
     X = low_rank()

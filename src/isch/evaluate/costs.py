@@ -12,6 +12,7 @@ import isch
 from isch import compute
 
 STATUS = Path("/proc/self/status")
+LIBRARIES = {"numpy", "scipy", "scikit-learn", "numba", "faiss-cpu"}  # whose versions a result notes
 CLEAR_PEAK = "5"  # what Linux wants written to clear_refs to forget the peak so far
 
 
@@ -55,7 +56,7 @@ def context() -> dict[str, object]:
     """Versions, machine and date of a result."""
     return {
         "isch": isch.__version__,
-        "versions": {name: metadata.version(name) for name in ("numpy", "scipy", "scikit-learn", "numba")},
+        "versions": {d.name: d.version for d in metadata.distributions() if d.name in LIBRARIES},
         "python": platform.python_version(),
         "processor": processor(),
         "threads": compute.n_threads(),

@@ -12,7 +12,7 @@ from typing import Any
 
 from isch import hashing
 from isch.errors import FileError, FormatError, InputError, MissingExtra, ParameterError, unknown
-from isch.evaluate import costs, fingerprint, methods
+from isch.evaluate import costs, fingerprint, methods, peers
 from isch.evaluate.described import features_of
 from isch.evaluate.metrics import measure
 from isch.evaluate.prepare import DataSpec, Material, material
@@ -270,7 +270,7 @@ def perform(run: Run, ready: Material, trained: Trained | None = None) -> Result
 
 
 def _code(run: Run) -> str:
-    return fingerprint.of_code(run.method, run.data.get("descriptor"))
+    return fingerprint.of_code(run.method, run.data.get("descriptor"), peers.classes(run.method))
 
 
 def _trained(run: Run, ready: Material, trained: Trained) -> tuple[methods.Method, costs.Meter]:

@@ -2,6 +2,7 @@
 
 import ast
 import hashlib
+import inspect
 import os
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -24,12 +25,12 @@ ROWS_AT_ONCE = 4096
 
 
 @cache
-def of_code(method: str | None = None, descriptor: str | None = None) -> str:
-    """A hash of the modules that make a hashing method and a descriptor, blind to comments and layout.
+def of_code(method: str | None = None, descriptor: str | None = None, classes: tuple[type, ...] = ()) -> str:
+    """A hash of the modules that make a hashing method and a descriptor, and of classes, blind to comments and layout.
 
-    Empty for a method that is not of this package, without a descriptor.
+    Empty if there is none of them.
     """
-    used: dict[str, str] = {}
+    used = {c.__qualname__: _code(inspect.getsource(c)) for c in classes}
     if method in hashing.METHODS:
         _collect(hashing.METHODS[method][0], used)
     parts = descriptor.split("+") if descriptor else []
@@ -43,19 +44,21 @@ def _collect(name: str, used: dict[str, str]) -> None:
     path = PACKAGE.joinpath(*name.split(".")[1:]).with_suffix(".py")
     if not name.startswith(PARTS) or name in LEFT_OUT or name in used or not path.is_file():
         return
-    tree = ast.parse(path.read_text("utf-8"))
-    used[name] = ast.dump(_without_docstrings(tree))
-    for node in ast.walk(tree):
+    text = path.read_text("utf-8")
+    used[name] = _code(text)
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and node.module:
             for candidate in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names)):
                 _collect(candidate, used)
 
 
-def _without_docstrings(tree: ast.Module) -> ast.Module:
+def _code(text: str) -> str:
+    """Source without comments, docstrings and layout."""
+    tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
             node.body = node.body[1:]
-    return tree
+    return ast.dump(tree)
 
 
 def of_data(dataset: Dataset, folder: Path) -> str:

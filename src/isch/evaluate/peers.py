@@ -207,3 +207,9 @@ PEERS: dict[str, Callable[[int, int], Any]] = {  # name: (bits, seed) → method
     "faiss-rabitq": lambda bits, seed: RaBitQ(bits),
     "pca-2-norm": lambda bits, seed: PCAFloats(bits),
 }
+
+
+def classes(name: str) -> tuple[type, ...]:
+    """The classes of this module that make a peer; none for what is not a peer."""
+    made = type(PEERS[name](128, 0)) if name in PEERS else object
+    return tuple(c for c in made.__mro__ if c.__module__ == __name__)

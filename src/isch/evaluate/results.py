@@ -86,8 +86,8 @@ class Store:
         return path.exists() and read(path).context.get("code", code) == code
 
     def all(self, experiment: str) -> list[Result]:
-        """Every stored result of an experiment, the latest last."""
-        results = [read(path) for path in sorted((self.folder / experiment).glob("*.json"))]
+        """Every stored result of an experiment, the latest last; what a killed run had begun to write is hidden."""
+        results = [read(path) for path in sorted((self.folder / experiment).glob("[!.]*.json"))]
         return sorted(results, key=lambda r: str(r.context.get("date", "")))
 
     def put(self, experiment: str, result: Result) -> Path:

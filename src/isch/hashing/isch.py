@@ -26,6 +26,7 @@ from isch.hashing.dictionary import Atoms, Tree
 from isch.hashing.spectrum import Spectrum
 
 FLAT_LIMIT = 4096  # dimensions up to which one flat k-means makes the dictionary
+FEW_ROWS = 1024  # rows up to which it does for any dimension: the clusters of a tree would be too few for long codes
 EXACT_LIMIT = 4096  # dimensions up to which all eigenpairs are computed
 BLOCK_LIMIT = 512  # bits that one rotation handles by default
 BLOCK_LEAST = 32  # fewer bits in a block repeat the same few directions
@@ -38,7 +39,7 @@ class ISCH(LinearHasher):
 
     n_bits: code length m.
     n_atoms: size of a flat dictionary; None: twice the dimension. A hierarchical one follows from n_branches.
-    dictionary: "flat", "hierarchical", or "auto": flat up to 4,096 dimensions.
+    dictionary: "flat", "hierarchical", or "auto": flat up to 4,096 dimensions or 1,024 rows.
     n_branches: k_1, clusters of the first level of a hierarchical dictionary; None: enough to exceed the dimension.
     n_levels, projection_dim, min_split: depth, proxy dimension and smallest cluster split of a hierarchical dictionary.
     spectrum: "exact", "columns" (the paper's column sampling), "randomized", or "auto": exact up to 4,096 dimensions,
@@ -133,7 +134,7 @@ class ISCH(LinearHasher):
     def _learn_dictionary(self, sample: Features, rng: np.random.Generator) -> Atoms:
         """D, with a warning when it is not overcomplete."""
         n, d = sample.shape
-        auto = "flat" if d <= FLAT_LIMIT else "hierarchical"
+        auto = "flat" if d <= FLAT_LIMIT or n <= FEW_ROWS else "hierarchical"
         self.dictionary_kind_ = auto if self.dictionary == "auto" else self.dictionary
         if self.dictionary_kind_ == "flat":
             asked = self.n_atoms or 2 * d

@@ -40,9 +40,9 @@ class Dataset:
 
 
 def data_home() -> Path:
-    """Where datasets lie: $ISCH_DATA, else .cache/isch/data in the home folder."""
+    """Where datasets lie: $ISCH_DATA, else .cache/isch/datasets in the home folder."""
     given = os.environ.get("ISCH_DATA")
-    return Path(given) if given else Path.home() / ".cache" / "isch" / "data"
+    return Path(given) if given else Path.home() / ".cache" / "isch" / "datasets"
 
 
 def existing(candidates: Sequence[Path]) -> Path | None:
