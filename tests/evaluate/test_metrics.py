@@ -11,7 +11,18 @@ from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score
 
 from isch.errors import ParameterError
-from isch.evaluate.metrics import Measure, Profile, average_precision, curve_ranks, from_floats, from_integers, measure
+from isch.evaluate.metrics import (
+    TIES,
+    Measure,
+    Profile,
+    average_precision,
+    curve_ranks,
+    expected_hits,
+    from_floats,
+    from_integers,
+    measure,
+    radix_sort,
+)
 
 NAMES = ("precision@1", "precision@3", "precision@9", "recall@2", "recall@5", "map", "map-trapezoid")
 
@@ -111,19 +122,34 @@ def test_float_and_integer_profiles_agree(seed: int) -> None:
     rng = np.random.default_rng(seed)
     distances, relevant = rng.integers(0, 5, 30), rng.random(30) < 0.4
     whole = from_integers(distances, relevant, 5)
-    filled = whole.sizes > 0
+    ks = np.arange(31)
     for dtype in (np.float32, np.float64):
         profile = from_floats(distances.astype(dtype), relevant)
-        np.testing.assert_array_equal(profile.sizes, whole.sizes[filled])
-        np.testing.assert_array_equal(profile.hits, whole.hits[filled])
+        assert (profile.sizes > 0).all()
+        for ties in TIES:
+            one, other = profile.ordered(ties), whole.ordered(ties)
+            np.testing.assert_allclose(
+                expected_hits(one.sizes, one.hits, ks), expected_hits(other.sizes, other.hits, ks), rtol=1e-12
+            )
+            for rule in (False, True):
+                values = [average_precision(p.sizes, p.hits, rule) for p in (one, other)]
+                np.testing.assert_allclose(*values, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
+def test_radix_sort_is_the_sort_of_numpy(dtype: Any) -> None:
+    keys = np.random.default_rng(0).integers(0, np.iinfo(dtype).max, 5000, dtype, endpoint=True) >> dtype(3)
+    keys[:100] = keys[100:200]
+    for part in (keys, keys[:1], keys[:0]):
+        np.testing.assert_array_equal(radix_sort(part), np.sort(part))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_negative_infinite_and_signed_zero_distances_are_ordered(dtype: Any) -> None:
     distances: NDArray[Any] = np.array([np.inf, 0.0, -3.5, -0.0, 2.0, -np.inf, np.inf], dtype)
     profile = from_floats(distances, np.array([1, 0, 1, 1, 0, 1, 0], np.bool_))
-    assert profile.sizes.tolist() == [1, 1, 2, 1, 2]
-    assert profile.hits.tolist() == [1, 1, 1, 0, 1]
+    assert profile.sizes.tolist() == [2, 2, 1, 2]  # what lies at −∞ and −3.5 is relevant and counts as one
+    assert profile.hits.tolist() == [2, 1, 0, 1]
 
 
 def test_precision_within_a_radius_counts_only_what_is_inside_and_is_zero_when_nothing_is() -> None:

@@ -1,5 +1,6 @@
 """Figures from stored results: PNG and SVG, in colours that colour-blind readers can tell apart."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from isch.files import replacing
 OKABE_ITO = ("#D55E00", "#0072B2", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6D00", "#555555")
 MARKERS = "osD^vPX*hd<>"
 KINDS = ("bits", "recall", "dimensions")
+FLAT = {"2-norm": "--", "sign": ":", "threshold": "-."}  # line styles of methods without a length
 NAMES = {
     "isch": "ISCH",
     "isch-paper": "ISCH, the paper's τ",
@@ -45,7 +47,7 @@ def draw(summary: Summary, folder: Path) -> list[Path]:
     name = summary.experiment.name
     written = _write(_main_figure(summary, kind), folder / name)
     if kind != "dimensions":
-        written += _write(_precision_recall(summary), folder / f"{name}-precision-recall")
+        written += _write(_panelled(summary, _draw_precision_recall, "precision"), folder / f"{name}-precision-recall")
     return written
 
 
@@ -79,15 +81,21 @@ def panels(summary: Summary) -> list[tuple[str, list[str]]]:
 
 
 def _main_figure(summary: Summary, kind: str) -> Any:
+    if kind == "recall":
+        return _panelled(summary, _draw_recall, "recall")
+    return _panelled(summary, _draw_bits, measure_name(summary.headline))
+
+
+def _panelled(summary: Summary, draw_panel: Callable[[Any, Summary, list[str]], None], y: str) -> Any:
+    """A figure with one panel for each group of methods, drawn by ``draw_panel``."""
     parts = panels(summary)
     figure, axes = _canvas(len(parts))
-    for i, (axis, (title, labels)) in enumerate(zip(axes, parts, strict=True)):
-        (_draw_recall if kind == "recall" else _draw_bits)(axis, summary, labels)
+    for axis, (title, labels) in zip(axes, parts, strict=True):
+        draw_panel(axis, summary, labels)
         axis.set_title(title, fontsize=10)
-        if i == 0:
-            axis.set_ylabel("recall" if kind == "recall" else measure_name(summary.headline))
         axis.grid(alpha=0.25, linewidth=0.6)
-        axis.legend(fontsize=8.5, frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.14))
+        axis.legend(fontsize=8.5, frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.16))
+    axes[0].set_ylabel(y)
     figure.suptitle(_title(summary), fontsize=11)
     return figure
 
@@ -143,12 +151,12 @@ def _draw_bits(axis: Any, summary: Summary, labels: list[str]) -> None:
 
 def _draw_flat(axis: Any, summary: Summary, labels: list[str]) -> None:
     """Horizontal lines: the 2-norm dashed on every panel, other methods without a length on theirs."""
-    styles = {"2-norm": "--", "sign": ":", "threshold": "-."}
     for label, cell in summary.flat().items():
         value = cell.mean(summary.headline)
         if value == value and (label == "2-norm" or label in labels):
-            style = styles.get(label, "-.")
-            axis.axhline(value, color="black", linestyle=style, linewidth=1.2, label=display(label), zorder=1)
+            axis.axhline(
+                value, color="black", linestyle=FLAT.get(label, "-."), linewidth=1.2, label=display(label), zorder=1
+            )
 
 
 def _draw_recall(axis: Any, summary: Summary, labels: list[str]) -> None:
@@ -163,21 +171,11 @@ def _draw_recall(axis: Any, summary: Summary, labels: list[str]) -> None:
     axis.set_xlabel(f"items retrieved ({chosen_length(summary)} bits)")
 
 
-def _precision_recall(summary: Summary) -> Any:
-    parts = panels(summary)
-    figure, axes = _canvas(len(parts))
-    for i, (axis, (title, labels)) in enumerate(zip(axes, parts, strict=True)):
-        for label, cell in _at_length(summary, labels).items():
-            _curve(axis, cell.curve("recall"), cell.curve("precision"), labels, label)
-        axis.set_title(title, fontsize=10)
-        axis.set_xlabel(f"recall ({chosen_length(summary)} bits)")
-        axis.set_xlim(0, 1)
-        if i == 0:
-            axis.set_ylabel("precision")
-        axis.grid(alpha=0.25, linewidth=0.6)
-        axis.legend(fontsize=8.5, frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.14))
-    figure.suptitle(_title(summary), fontsize=11)
-    return figure
+def _draw_precision_recall(axis: Any, summary: Summary, labels: list[str]) -> None:
+    for label, cell in _at_length(summary, labels).items():
+        _curve(axis, cell.curve("recall"), cell.curve("precision"), labels, label)
+    axis.set_xlabel(f"recall ({chosen_length(summary)} bits)")
+    axis.set_xlim(0, 1)
 
 
 def chosen_length(summary: Summary) -> int:
@@ -195,8 +193,7 @@ def _at_length(summary: Summary, labels: list[str]) -> dict[str, Any]:
 
 
 def _curve(axis: Any, x: Any, y: Any, labels: list[str], label: str) -> None:
-    if label in ("2-norm", "sign", "threshold"):
-        line = {"2-norm": "--", "sign": ":", "threshold": "-."}[label]
-        axis.plot(x, y, color="black", linestyle=line, linewidth=1.2, label=display(label))
+    if label in FLAT:
+        axis.plot(x, y, color="black", linestyle=FLAT[label], linewidth=1.2, label=display(label))
         return
     axis.plot(x, y, label=display(label), markevery=6, **_style(labels.index(label), label))

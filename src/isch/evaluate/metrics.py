@@ -20,14 +20,15 @@ from isch.errors import ParameterError, unknown
 Ties = Literal["expected", "optimistic", "pessimistic"]
 Counts = NDArray[np.int64]
 
+RADIX = 11
 TIES: tuple[Ties, ...] = ("expected", "pessimistic", "optimistic")
 
 
 @dataclass(frozen=True)
 class Profile:
-    """One query's ranking: (g,) items and relevant items at each of g distances, nearest first; some may be empty.
+    """One query's ranking: (g,) items and relevant items of each of g ties, nearest first; some may be empty.
 
-    ``radii`` tells that the groups are the Hamming distances 0, 1, 2, …
+    ``radii`` tells that they are the Hamming distances 0, 1, 2, …
     """
 
     sizes: Counts
@@ -58,11 +59,11 @@ class FloatRanking:
 
     def __init__(self, distances: NDArray[np.floating[Any]]) -> None:
         self._keys = _sortable(distances)
-        self._sorted = np.sort(self._keys)
+        self._sorted = radix_sort(self._keys)
 
     def profile(self, relevant: NDArray[np.bool_]) -> Profile:
         """The profile for these relevant items."""
-        return Profile(*_runs(self._sorted, np.sort(self._keys[relevant])))
+        return Profile(*_runs(self._sorted, radix_sort(self._keys[relevant])))
 
 
 def from_floats(distances: NDArray[np.floating[Any]], relevant: NDArray[np.bool_]) -> Profile:
@@ -73,9 +74,36 @@ def from_floats(distances: NDArray[np.floating[Any]], relevant: NDArray[np.bool_
 def _sortable(values: NDArray[np.floating[Any]]) -> NDArray[np.unsignedinteger[Any]]:
     """Unsigned integers in the order of the floats (−0 = +0)."""
     unsigned = np.dtype(f"u{values.dtype.itemsize}").type
-    bits = np.ascontiguousarray(values + values.dtype.type(0)).view(unsigned)
-    sign = unsigned(1 << (8 * values.dtype.itemsize - 1))
-    return np.asarray(np.where(bits & sign, ~bits, bits | sign), unsigned)
+    bits = (values + values.dtype.type(0)).view(unsigned)
+    _make_sortable(bits, unsigned(1 << (8 * values.dtype.itemsize - 1)))
+    return np.asarray(bits)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _make_sortable(bits: Any, sign: Any) -> None:
+    for i in range(len(bits)):
+        bits[i] = ~bits[i] if bits[i] & sign else bits[i] | sign
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def radix_sort(keys: Any) -> Any:
+    """Unsigned integers in ascending order, a digit of RADIX bits at a time; several times as fast as numpy's sort."""
+    passes = -(-8 * keys.itemsize // RADIX)
+    counts = np.zeros((passes, 1 << RADIX), np.int64)
+    for i in range(len(keys)):
+        for digit in range(passes):
+            counts[digit, (keys[i] >> (digit * RADIX)) & ((1 << RADIX) - 1)] += 1
+    here, there = keys.copy(), np.empty_like(keys)
+    for digit in range(passes):
+        place = 0
+        for value in range(1 << RADIX):
+            counts[digit, value], place = place, place + counts[digit, value]
+        for i in range(len(here)):
+            value = (here[i] >> (digit * RADIX)) & ((1 << RADIX) - 1)
+            there[counts[digit, value]] = here[i]
+            counts[digit, value] += 1
+        here, there = there, here
+    return here
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -90,20 +118,29 @@ def _count(distances: Any, relevant: Any, n_groups: int) -> Any:
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _runs(keys: Any, relevant: Any) -> Any:
-    """Lengths of the runs of equal values in sorted ``keys``, and how often each value is in sorted ``relevant``."""
-    sizes = np.empty(len(keys), np.int64)
-    hits = np.empty(len(keys), np.int64)
-    groups, seen = -1, 0
-    for i in range(len(keys)):
-        if i == 0 or keys[i] != keys[i - 1]:
-            groups += 1
-            sizes[groups] = 0
-            start = seen
-            while seen < len(relevant) and relevant[seen] == keys[i]:
-                seen += 1
-            hits[groups] = seen - start
-        sizes[groups] += 1
-    return sizes[: groups + 1], hits[: groups + 1]
+    """Lengths of the runs of equal values in sorted ``keys``, and how often each value is in sorted ``relevant``.
+
+    Neighbouring runs that are relevant as a whole, or not at all, count as one: no measure tells the difference.
+    """
+    sizes = np.empty(2 * len(relevant) + 1, np.int64)
+    hits = np.empty(2 * len(relevant) + 1, np.int64)
+    last, seen, start = -1, 0, 0
+    while start < len(keys):
+        stop = start + 1
+        while stop < len(keys) and keys[stop] == keys[start]:
+            stop += 1
+        found = seen
+        while found < len(relevant) and relevant[found] == keys[start]:
+            found += 1
+        size, hit = stop - start, found - seen
+        if last >= 0 and ((hit == 0 and hits[last] == 0) or (hit == size and hits[last] == sizes[last])):
+            sizes[last] += size
+            hits[last] += hit
+        else:
+            last += 1
+            sizes[last], hits[last] = size, hit
+        seen, start = found, stop
+    return sizes[: last + 1], hits[: last + 1]
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

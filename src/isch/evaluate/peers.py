@@ -186,10 +186,10 @@ class RaBitQ:
         return self
 
     def distances(self, start: int, stop: int) -> NDArray[np.float32]:
-        """faiss's estimates, which it only gives sorted."""
-        found, rows = self._index.search(self._queries[start:stop], self.n_items)
-        out = np.empty(found.shape, np.float32)
-        np.put_along_axis(out, rows, found, axis=1)
+        """faiss's estimates, which it gives item by item only as what lies within a radius."""
+        _, found, rows = self._index.range_search(self._queries[start:stop], np.inf)
+        out = np.empty((stop - start, self.n_items), np.float32)
+        np.put_along_axis(out, rows.reshape(out.shape), found.reshape(out.shape), axis=1)
         return out
 
     def search(self, k: int) -> int:
