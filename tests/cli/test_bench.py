@@ -1,6 +1,7 @@
 """isch bench at the command line."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -39,12 +40,13 @@ def toy(tmp_path: Path) -> Path:
 def test_run_plot_and_run_again(toy: Path) -> None:
     first = isch("run", "toy.toml", folder=toy)
     assert first.returncode == 0, first.stderr
-    assert "seed 0 lsh 8 bits precision@5 " in first.stdout
+    assert re.search(r"seed 0 lsh 8 bits precision@5 .* 2 to come, about 1 min\)", first.stdout)
     assert len(list((toy / "results" / "toy").glob("*.json"))) == 3
     plot = isch("plot", "toy.toml", "-o", "pictures", folder=toy)
     assert plot.returncode == 0, plot.stderr
     assert "| method | 8 |" in plot.stdout
     assert (toy / "pictures" / "toy.svg").exists()
+    assert "| LSH |" in (toy / "pictures" / "toy.md").read_text()
     again = isch("run", "toy.toml", folder=toy)
     assert "(3 stored before)" in again.stdout
 

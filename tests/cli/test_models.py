@@ -48,6 +48,10 @@ def test_fit_encode_info(files: Path, capsys: pytest.CaptureFixture[str], monkey
     assert json.loads(out)["learned"]["n_samples_"] == 1797
 
 
+def test_version(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run(capsys, monkeypatch, "--version") == (0, f"isch {isch.__version__}\n", "")
+
+
 def test_set_overrides_the_options(
     files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

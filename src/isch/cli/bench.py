@@ -1,5 +1,6 @@
 """isch bench: run experiments, draw their figures, write the report."""
 
+import time
 from pathlib import Path
 from shlex import quote
 from typing import Annotated
@@ -55,7 +56,7 @@ def run(
 
     spec = experiment.available(experiment.read(name))
     spec = spec.narrowed(_numbers(bits), _words(methods), seeds)
-    headline, stored = spec.measures[0], 0
+    headline, stored, began, made = spec.measures[0], 0, time.monotonic(), 0
     typer.echo(f"{spec.title}: {len(spec.runs())} runs on {spec.data['dataset']}")
     with shown():
         for outcome in experiment.execute(spec, Store(results), cache or cache_home(), _words(redo) or ()):
@@ -65,11 +66,19 @@ def run(
                 typer.echo(f"{what}refused: {outcome.refusal}", err=True)
             elif outcome.result is None:
                 stored += 1
+                continue
             else:
                 value = outcome.result.means[headline]["expected"]
                 spent = outcome.result.costs["training_seconds"]
-                typer.echo(f"{what}{headline} {value:.4f} (training {spent:.1f} s)")
+                ahead = _ahead(outcome.left, (time.monotonic() - began) / (made + 1))
+                typer.echo(f"{what}{headline} {value:.4f} (training {spent:.1f} s{ahead})")
+            made += 1
     typer.echo(f"results in {results / spec.name} ({stored} stored before); next: isch bench plot {quote(name)}")
+
+
+def _ahead(left: int, seconds: float) -> str:
+    """How many runs are still to come, and how long they take at so many seconds each."""
+    return f"; {left} to come, about {max(seconds * left / 60, 1):.0f} min" if left else ""
 
 
 @bench.command()
@@ -78,13 +87,13 @@ def plot(
     results: Results = Path("results"),
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder of the figures.")] = Path("figures"),
 ) -> None:
-    """Draw the figures of an experiment from stored results, and print its table."""
+    """Draw the figures of an experiment from stored results, and print and write its table."""
     from isch.evaluate import experiment, figures, report
     from isch.evaluate.results import Store
     from isch.evaluate.summary import summarise
 
     summary = summarise(experiment.read(name), Store(results))
-    written = figures.draw(summary, output)
+    written = [*figures.draw(summary, output), report.write_table(summary, output)]
     typer.echo(f"{figures.measure_name(summary.headline)}\n\n{report.quality_table(summary)}\n")
     typer.echo(f"written: {', '.join(map(str, written))}")
 

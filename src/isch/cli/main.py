@@ -3,9 +3,11 @@
 import os
 import sys
 import warnings
+from typing import Annotated
 
 import typer
 
+from isch import __version__
 from isch.cli import bench, describe, index, models
 from isch.errors import IschError
 
@@ -13,12 +15,26 @@ INTERRUPTED = 130  # the exit code that typer gives to Ctrl-C
 
 app = typer.Typer(
     name="isch",
-    help="Compact binary codes for images and feature vectors, and exact search among them.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"isch {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Compact binary codes for images and feature vectors, and exact search among them."""
 
 
 for group in (models, describe, index, bench):

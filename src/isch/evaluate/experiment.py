@@ -197,7 +197,8 @@ class Outcome:
     """What became of one run."""
 
     run: Run
-    result: Result | None  # None: stored already, or refused
+    left: int  # runs still to be made
+    result: Result | None = None  # None: stored already, or refused
     refusal: str = ""  # why the method could not be run
 
 
@@ -211,21 +212,24 @@ def execute(
     spec = DataSpec.of(experiment.data)
     dataset = spec.load()
     data = experiment.data | {"fingerprint": fingerprint.of_data(dataset, cache)}
+    runs = [replace(planned, data=data) for planned in experiment.runs()]
+    plan = [(run, run.label in again or not store.has(experiment.name, run, _code(run))) for run in runs]
+    left = sum(wanted for _, wanted in plan)
     features: Features | None = None
-    for seed, group in groupby(experiment.runs(), key=lambda run: run.seed):
+    for seed, group in groupby(plan, key=lambda entry: entry[0].seed):
         ready: Material | None = None
-        for planned in group:
-            run = replace(planned, data=data)
-            if run.label not in again and store.has(experiment.name, run, _code(run)):
-                yield Outcome(run, None)
+        for run, wanted in group:
+            if not wanted:
+                yield Outcome(run, left)
                 continue
             features = features or _finite(features_of(dataset, spec, cache))
             if ready is None:
-                wanted = max(measure(name).neighbours for name in run.measures)
+                neighbours = max(measure(name).neighbours for name in run.measures)
                 rule = SplitRule(**experiment.split)
-                ready = material(dataset, features, rule, spec.normalise, seed, wanted, cache)
-                trained = _twins(experiment.runs())
-            yield _attempt(experiment.name, run, ready, store, trained)
+                ready = material(dataset, features, rule, spec.normalise, seed, neighbours, cache)
+                trained = _twins(runs)
+            left -= 1
+            yield _attempt(experiment.name, run, left, ready, store, trained)
 
 
 def _finite(features: Features) -> Features:
@@ -233,13 +237,13 @@ def _finite(features: Features) -> Features:
     return features
 
 
-def _attempt(name: str, run: Run, ready: Material, store: Store, trained: Trained) -> Outcome:
+def _attempt(name: str, run: Run, left: int, ready: Material, store: Store, trained: Trained) -> Outcome:
     try:
         result = perform(run, ready, trained)
     except (InputError, MissingExtra) as error:
-        return Outcome(run, None, str(error))
+        return Outcome(run, left, refusal=str(error))
     store.put(name, result)
-    return Outcome(run, result)
+    return Outcome(run, left, result)
 
 
 def perform(run: Run, ready: Material, trained: Trained | None = None) -> Result:

@@ -190,6 +190,14 @@ def section(summary: Summary, image: str) -> str:
     return "\n\n".join([*parts, *([learned] if learned else []), cost_table(summary)])
 
 
+def write_table(summary: Summary, folder: Path) -> Path:
+    """The section of one experiment as a Markdown file beside its figures; gives the file."""
+    path = folder / f"{summary.experiment.name}.md"
+    with replacing(path) as temporary:
+        temporary.write_text(section(summary, f"{summary.experiment.name}.png") + "\n")
+    return path
+
+
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
