@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import sparse
@@ -118,6 +118,7 @@ def test_shape_and_type(source: Features) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20, deadline=None)
 @given(a=st.integers(0, 257), b=st.integers(0, 257))
+@example(a=257, b=257)
 def test_read_gives_the_rows(source: Features, a: int, b: int) -> None:
     start, stop = sorted((a, b))
     np.testing.assert_array_equal(dense(source.read(start, stop)), X[start:stop])

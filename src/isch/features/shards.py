@@ -26,7 +26,7 @@ class ShardedFeatures(Features):
             self.names = [name for s in shards for name in s.names or ()]
 
     def read(self, start: int, stop: int) -> Block:
-        first = max(0, bisect_right(self._borders, start) - 1)
+        first = min(bisect_right(self._borders, start), len(self._shards)) - 1
         parts: list[Block] = []
         for shard, offset in zip(self._shards[first:], self._borders[first:], strict=False):
             if offset >= stop and parts:
