@@ -132,7 +132,7 @@ def verdict(summary: Summary) -> str:
     mine = summary.cells.get((REFERENCE, claimed))
     sentences = [f"The paper: {summary.experiment.claim}."] if summary.experiment.claim else []
     if mine is None:
-        return " ".join([*sentences, "There is no ISCH result at the length the paper speaks of."])
+        return " ".join([*sentences, f"There is no ISCH result at {claimed} bits."])
     own, name = mine.mean(summary.headline), figures.measure_name(summary.headline)
     sentences.append(f"Here {claimed}-bit ISCH reaches {name} {number(own)}.")
     compared = set(spec.get("paper", summary.labels))
@@ -174,10 +174,11 @@ def section(summary: Summary, image: str) -> str:
     e = summary.experiment
     done = sum(len(cell.results) for cell in summary.cells.values())
     planned = len(e.runs())
+    source = f"{_capital(e.paper)} of the paper{', on stand-in data' if e.is_stand_in else ''}. " if e.paper else ""
+    command = e.name if e.name in experiment.names() else f"{e.name}.toml"
     parts = [
         f"## {e.title}",
-        f"{_capital(e.paper)} of the paper{', on stand-in data' if e.is_stand_in else ''}. "
-        f"`isch bench run {e.name}`. {done} of {planned} planned runs are stored"
+        f"{source}`isch bench run {command}`. {done} of {planned} planned runs are stored"
         f"{'' if done == planned else '; the rest was not run or the method refused the length'}.",
         f"![{e.title}]({image})",
         verdict(summary),
