@@ -224,8 +224,8 @@ Written by `isch bench report` from the stored results in `results/`; figures sh
 
 Every measure is the expected value over a random order within ties, the same for all methods; queries are never in
 the database, and methods learn from the database alone, without labels. The seed draws the queries and whatever the
-method draws. Costs are processor time of all cores, taken while the experiments ran with other work on the machine;
-they show orders of magnitude only. docs/benchmarks.md has speed measured on a quiet machine."""
+method draws. Costs are processor time of all cores; other work may have run on the machine, so they show orders of
+magnitude only. docs/benchmarks.md has speed measured on a quiet machine."""
 
 
 def write(store: Store, path: Path, names: Iterable[str] | None = None) -> list[str]:
