@@ -107,6 +107,18 @@ def test_the_verdict_compares_with_the_best_and_the_two_norm(summary: Summary) -
     assert report.number(best[1]) in text
 
 
+def test_without_isch_the_verdict_is_about_pca(summary: Summary) -> None:
+    itq, whole = summary.cells["itq", 16], summary.cells["2-norm", None]
+    cells = {("pca-2-norm", 16): itq, ("2-norm", None): whole}
+    other = replace(
+        summary, cells=cells, experiment=replace(summary.experiment, methods={"pca-2-norm": {}, "2-norm": {}})
+    )
+    text = report.verdict(other)
+    values = [report.number(cell.mean("precision@10")) for cell in (itq, whole)]
+    assert f"precision at 10 is at best {values[0]}, with 16 dimensions, and {values[1]} without PCA, which " in text
+    assert "ISCH" not in report.section(other, "x.png")
+
+
 def test_the_report_has_a_section_for_what_was_run_and_names_what_was_not(
     summary: Summary, shared_toy: Path, tmp_path: Path
 ) -> None:

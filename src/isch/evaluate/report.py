@@ -131,6 +131,8 @@ def verdict(summary: Summary) -> str:
     claimed = spec.get("claim_bits", figures.chosen_length(summary))
     mine = summary.cells.get((REFERENCE, claimed))
     sentences = [f"The paper: {summary.experiment.claim}."] if summary.experiment.claim else []
+    if REFERENCE not in summary.experiment.methods:
+        return " ".join([*sentences, *_after_pca(summary)])
     if mine is None:
         return " ".join([*sentences, f"There is no ISCH result at {claimed} bits."])
     own, name = mine.mean(summary.headline), figures.measure_name(summary.headline)
@@ -144,6 +146,22 @@ def verdict(summary: Summary) -> str:
         value = norm.mean(summary.headline)
         sentences.append(f"The 2-norm reaches {number(value)}: ISCH is {_compared(own, value)}.")
     return " ".join(sentences)
+
+
+def _after_pca(summary: Summary) -> list[str]:
+    """What the best number of principal coordinates gives beside all dimensions."""
+    name, sentences = figures.measure_name(summary.headline), []
+    for label, cell in summary.flat().items():
+        best = summary.best([f"pca-{label}"])
+        if best is not None:
+            (reduced, n), value = best
+            whole = cell.mean(summary.headline)
+            change = f"{'gains' if value > whole else 'loses'} {number(abs(value - whole))}"
+            sentences.append(
+                f"{_capital(figures.display(reduced))}: {name} is at best {number(value)}, with {n} dimensions, and "
+                f"{number(whole)} without PCA, which {change}."
+            )
+    return sentences
 
 
 def _ours(label: str) -> bool:
@@ -214,8 +232,9 @@ def _machines(summaries: Iterable[Summary]) -> str:
 
 def _seeds(summary: Summary) -> str:
     counted = "differences of the seeds" if summary.seeds >= 3 else "queries"
-    mark = f"≈ marks what a paired t-test over {counted} does not tell from ISCH (p ≥ {SIGNIFICANT})"
-    return f" and {summary.seeds} seeds ± standard deviation over seeds; {mark}" if summary.seeds > 1 else f"; {mark}"
+    mark = f"; ≈ marks what a paired t-test over {counted} does not tell from ISCH (p ≥ {SIGNIFICANT})"
+    seeds = f" and {summary.seeds} seeds ± standard deviation over seeds" if summary.seeds > 1 else ""
+    return seeds + (mark if REFERENCE in summary.labels else "")
 
 
 INTRODUCTION = """# Results
