@@ -1,10 +1,68 @@
 import os
+import socket
 from pathlib import Path
 
 import pytest
 
+from isch import files
 from isch.errors import FileError
 from isch.files import replacing
+
+
+def test_a_regular_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"abc")
+    (tmp_path / "link").symlink_to(tmp_path / "x")
+    assert files.regular(str(tmp_path / "link")) == tmp_path / "link"
+    with files.reading(tmp_path / "link") as file:
+        assert file.read() == b"abc"
+
+
+SPECIAL = {"pipe": "is a pipe", "socket": "is a socket", "folder": "is a folder", "device": "is a device"}
+
+
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize("kind", SPECIAL)
+def test_what_is_not_a_regular_file_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, linked: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the path of a socket may not be long
+    os.mkfifo("pipe")
+    os.mkdir("folder")
+    os.symlink("/dev/zero", "device")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")
+    os.symlink(kind, "link")
+    path = "link" if linked else kind
+    for read in (files.regular, lambda path: files.reading(path).__enter__()):
+        with pytest.raises(FileError, match=f"^{path}: {SPECIAL[kind]}, not a regular file$"):
+            read(path)
+
+
+@pytest.mark.timeout(10)
+def test_a_pipe_that_takes_the_files_place_after_the_check_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr(files, "regular", Path)
+    with pytest.raises(FileError, match="is a pipe"), files.reading(tmp_path / "pipe"):
+        pass
+
+
+@pytest.mark.parametrize("name", ["missing", "x/below", "n" * 300, "nul\0", "caf\udce9"])
+def test_a_file_that_cannot_be_there_is_one_sentence(tmp_path: Path, name: str) -> None:
+    (tmp_path / "x").touch()
+    for read in (files.regular, lambda path: files.reading(path).__enter__()):
+        with pytest.raises(FileError) as raised:
+            read(tmp_path / name)
+        assert str(raised.value).startswith(f"{files.printable(tmp_path / name)}: ")
+        str(raised.value).encode()
+
+
+def test_an_error_while_reading_is_ours(tmp_path: Path) -> None:
+    (tmp_path / "x").touch()
+    with pytest.raises(FileError, match="^.*x: Input/output error$"), files.reading(tmp_path / "x"):
+        raise OSError(5, "Input/output error")
 
 
 def test_replaces_the_target_only_when_the_block_succeeds(tmp_path: Path) -> None:

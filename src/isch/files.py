@@ -1,4 +1,4 @@
-"""Writing files whole or not at all."""
+"""Reading regular files only, and writing files whole or not at all."""
 
 import os
 import stat
@@ -6,8 +6,72 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
+from typing import BinaryIO
 
 from isch.errors import FileError
+
+KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def regular(path: str | os.PathLike[str]) -> Path:
+    """The path, if a regular file is there; nothing is opened, so nothing can hang.
+
+    Every reader of a file that a user names calls this first. Links are followed.
+
+    Raises
+    ------
+    FileError
+        There is nothing, or a folder, pipe, socket or device.
+    """
+    try:
+        check_regular(path, os.stat(path).st_mode)
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+    return Path(path)
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """The regular file at a path, open for reading bytes; errors of the system become a ``FileError``.
+
+    The open file is checked once more, so that a pipe which takes the file's place in between is refused too.
+    """
+    regular(path)
+    try:
+        with open(path, "rb", opener=_open_at_once) as file:
+            check_regular(path, os.fstat(file.fileno()).st_mode)
+            yield file
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def check_regular(path: str | os.PathLike[str], mode: int) -> None:
+    """Refuse what is not a regular file by its ``st_mode``."""
+    if not stat.S_ISREG(mode):
+        kind = KINDS.get(stat.S_IFMT(mode), "something else")
+        raise FileError(f"{printable(path)}: is {kind}, not a regular file")
+
+
+def printable(path: str | os.PathLike[str]) -> str:
+    """A path as valid Unicode; bytes that are not UTF-8 become ``\\xNN``."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open without waiting for the other end of a pipe, where the system knows how."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _unreadable(path: str | os.PathLike[str], error: OSError | ValueError) -> FileError:
+    if isinstance(error, FileError):
+        return error
+    return FileError(f"{printable(path)}: {getattr(error, 'strerror', None) or error}")
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from PIL import Image as Pil
 
 from isch.describe import images
 from isch.errors import FileError, FormatError, InputError
+from isch.files import printable
 
 RED_GREEN = np.zeros((4, 6, 3), np.uint8)  # red on the left, green on the right
 RED_GREEN[:, :3, 0] = RED_GREEN[:, 3:, 1] = 255
@@ -150,7 +151,9 @@ BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "truncated.png": (truncated, "damaged"),
     "bomb.png": (bomb, "million pixels"),
     "dangling.png": (lambda path: path.symlink_to("nowhere"), "No such file"),
-    "folder.png": (lambda path: path.mkdir(), "directory"),
+    "folder.png": (lambda path: path.mkdir(), "is a folder"),
+    "pipe.png": (lambda path: os.mkfifo(path), "is a pipe"),
+    "device.jpg": (lambda path: path.symlink_to("/dev/zero"), "is a device"),
 }
 
 
@@ -218,7 +221,7 @@ def test_names_that_are_not_utf8(tmp_path: Path) -> None:
     saved(tmp_path / "a.png").rename(os.fsdecode(name))
     (path,) = images.find(tmp_path).paths
     np.testing.assert_array_equal(images.decode(path), RED_GREEN)
-    assert images.printable(path) == f"{tmp_path}/caf\\xe9.png"
+    assert printable(path) == f"{tmp_path}/caf\\xe9.png"
 
 
 def test_unreadable_folders_are_named(tmp_path: Path) -> None:

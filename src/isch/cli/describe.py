@@ -84,7 +84,7 @@ def _describer(name: str, parameters: dict[str, Any], paths: list[str], writer: 
 
 def _run(describer: "Describer", paths: list[str], top: Path, writer: "Writer", strict: bool) -> "list[Failure]":
     """Describe the pictures that have no row yet; gives those that cannot be used."""
-    from isch.describe.images import printable
+    from isch.files import printable
 
     done, failures = set(writer.names), []
     todo = [path for path in paths if printable(path) not in done]
@@ -99,7 +99,7 @@ def _run(describer: "Describer", paths: list[str], top: Path, writer: "Writer", 
 
 def _label(path: str, top: Path) -> str:
     """The folder of a picture below the top folder; empty at the top."""
-    from isch.describe.images import printable
+    from isch.files import printable
 
     folder = os.path.relpath(os.path.dirname(path), top)
     return "" if folder == os.curdir else printable(folder)

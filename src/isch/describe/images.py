@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch.errors import FileError, FormatError, InputError, require
+from isch.files import printable, reading
 
 Image = NDArray[np.uint8]  # decoded: (height, width, 3), RGB
 Source = Any  # a path, bytes, an array or a PIL image
@@ -100,13 +101,8 @@ def _is_picture(entry: os.DirEntry[str]) -> bool:
 
 
 def _looks_like_picture(path: str) -> bool:
-    with open(path, "rb") as file:
+    with reading(path) as file:
         return file.read(8).startswith(SIGNATURES)
-
-
-def printable(path: str | os.PathLike[str]) -> str:
-    """A path as valid Unicode; bytes that are not UTF-8 become ``\\xNN``."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def sources(images: Any) -> Iterable[Source]:
@@ -179,13 +175,10 @@ def _is_pil(source: Source) -> bool:
 
 
 def _read_file(path: str | os.PathLike[str], side: int | None) -> Image:
-    try:
-        with open(path, "rb") as file:
-            if os.fstat(file.fileno()).st_size == 0:
-                raise FormatError(f"{printable(path)}: the file is empty")
-            return _read(file, printable(path), side)
-    except OSError as error:
-        raise error if isinstance(error, FileError) else FileError(f"{printable(path)}: {error.strerror}") from error
+    with reading(path) as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            raise FormatError(f"{printable(path)}: the file is empty")
+        return _read(file, printable(path), side)
 
 
 def _read(file: Any, where: str, side: int | None) -> Image:
