@@ -1,0 +1,159 @@
+"""Damages copies of good files, has a child process read them, and counts what happens.
+
+The child does the reading, so that a crash or a hang ends the child and not the count.
+"""
+
+import multiprocessing
+import random
+import resource
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attacks.target import Target
+from isch.errors import IschError
+
+OUTCOMES = ("tried", "refused", "right", "changed", "wrong", "crashed", "hung", "foreign")
+BAD = ("wrong", "crashed", "hung", "foreign")
+SECONDS = 20.0  # longer than that is a hang
+MEMORY = 12 << 30  # address space of the child; asking for more is a MemoryError there
+
+Damage = Callable[[bytes, random.Random], bytes]
+
+
+def flip(content: bytes, rng: random.Random) -> bytes:
+    """One byte replaced by another one."""
+    place = rng.randrange(len(content))
+    other = (content[place] + rng.randrange(1, 256)) % 256
+    return content[:place] + bytes([other]) + content[place + 1 :]
+
+
+def cut(content: bytes, rng: random.Random) -> bytes:
+    """The beginning, up to a random place."""
+    return content[: rng.randrange(len(content))]
+
+
+class Child:
+    """A process that makes attempts for us. It is started again when it dies or hangs."""
+
+    def __init__(self, targets: dict[str, Target]) -> None:
+        self._context = multiprocessing.get_context("spawn")
+        self._targets = targets
+        self._process: Any = None
+
+    def ask(self, name: str, path: Path) -> tuple[str, Any]:
+        """(outcome, answer or message): "answer", "refused", "foreign", "crashed" or "hung"."""
+        if self._process is None:
+            self._start()
+        self._pipe.send((name, path))
+        try:
+            if self._pipe.poll(SECONDS):
+                return self._pipe.recv()  # type: ignore[no-any-return]
+        except (EOFError, ConnectionResetError):
+            self._process.join()
+            code = self._process.exitcode
+            self._process = None
+            return "crashed", f"exit code {code}"
+        self.stop()
+        return "hung", f"no answer within {SECONDS:.0f} seconds"
+
+    def stop(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._process = None
+
+    def _start(self) -> None:
+        self._pipe, theirs = self._context.Pipe()
+        self._process = self._context.Process(target=_serve, args=(theirs, self._targets), daemon=True)
+        self._process.start()
+        theirs.close()
+
+
+def _serve(pipe: Connection, targets: dict[str, Target]) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    with suppress(EOFError):
+        while True:
+            name, path = pipe.recv()
+            pipe.send(_attempt(targets[name], path))
+
+
+def _attempt(target: Target, path: Path) -> tuple[str, Any]:
+    try:
+        return "answer", target.attempt(path)
+    except IschError as error:
+        sentence = str(error)
+        return ("foreign", f"more than a line: {sentence!r}") if "\n" in sentence else ("refused", sentence)
+    except BaseException as error:
+        return "foreign", f"{type(error).__name__}: {error}"
+
+
+def attack(
+    child: Child, target: Target, folder: Path, flips: int, cuts: int, seed: int = 0
+) -> tuple[Counter[str], list[str]]:
+    """(how many of each outcome, a line for each bad one)."""
+    good = folder / "good"
+    good.mkdir(parents=True)
+    path = target.make(good)
+    outcome, expected = child.ask(target.name, path)
+    if outcome != "answer":
+        raise RuntimeError(f"{target.name}: the undamaged file was {outcome}: {expected}")
+    counts, notes = Counter[str](), list[str]()
+    for label, harmed in _damaged(path, folder / "bad", flips, cuts, seed):
+        _count(target, label, child.ask(target.name, harmed), expected, counts, notes)
+    crafts = folder / "crafted"
+    crafts.mkdir()
+    for made in target.crafted(crafts):
+        kind, said = child.ask(target.name, made)
+        counts.update(["tried", "wrong" if kind == "answer" else kind])
+        if kind != "refused":
+            notes.append(f"{target.name}: {made.name}: {'accepted' if kind == 'answer' else f'{kind}, {said}'}")
+    return counts, notes
+
+
+def _count(
+    target: Target, label: str, outcome: tuple[str, Any], expected: Any, counts: Counter[str], notes: list[str]
+) -> None:
+    kind, answer = outcome
+    if kind == "answer":
+        kind = "right" if same(answer, expected) else "changed" if not target.sealed else "wrong"
+        answer = ""
+    counts.update(["tried", kind])
+    if kind in BAD:
+        notes.append(f"{target.name}: {label}: {kind} {answer}".rstrip())
+
+
+def _damaged(path: Path, folder: Path, flips: int, cuts: int, seed: int) -> Iterator[tuple[str, Path]]:
+    """(what was done, path) of damaged copies, one at a time, each in its turn at the same place."""
+    rng = random.Random(f"{seed} {path.name}")
+    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    files = [p for p in files if p.stat().st_size]
+    root = path.parent
+    shutil.copytree(root, folder)
+    for number in range(flips + cuts):
+        damage: Damage = flip if number < flips else cut
+        file = rng.choices(files, [p.stat().st_size + 50 for p in files])[0]
+        content = file.read_bytes()
+        harmed = folder / file.relative_to(root)
+        harmed.write_bytes(damage(content, rng))
+        yield f"{damage.__name__} {number} in {file.relative_to(root)}", folder / path.name
+        shutil.rmtree(folder)
+        shutil.copytree(root, folder)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two answers are equal, type and shape included."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a.dtype == b.dtype and a.shape == b.shape and bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f"))
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    return type(a) is type(b) and bool(a == b)
