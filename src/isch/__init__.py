@@ -28,6 +28,9 @@ _HOMES = {
     "CodeTable": "isch.search.exact",
     "nearest": "isch.search.exact",
     "within": "isch.search.exact",
+    "pairs_within": "isch.search.pairs",
+    "pairs_blocks": "isch.search.pairs",
+    "near_groups": "isch.search.groups",
     "Index": "isch.search.index",
 }
 _MODULES = {"features", "codes", "hashing", "search", "describe", "evaluate", "datasets", "errors", "progress"}

@@ -1,0 +1,59 @@
+"""Rows brought together where they agree on some of their bits, by sorting a hash of those bits.
+
+A key is a hash in its upper bits and the row in its lower ones, so that sorting keys sorts rows into buckets. Rows that
+agree share a bucket; rows that share a bucket agree except by a chance of the hash, so whoever relies on it compares.
+"""
+
+from functools import cache
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Words = NDArray[np.uint64]
+Keys = NDArray[np.uint64]
+Rows = NDArray[np.int64]
+
+EVERY = np.empty(0, np.int64)  # in place of a list of rows: all of them
+
+
+def as_words(codes: NDArray[np.uint8]) -> Words:
+    """Packed codes (n, bytes) as 64-bit words (n, words), zero padded; no copy where the bytes allow it."""
+    n, n_bytes = codes.shape
+    if n_bytes % 8 == 0 and codes.ctypes.data % 8 == 0:
+        return codes.view("<u8").astype(np.uint64, copy=False)
+    padded = np.zeros((n, -(-n_bytes // 8) * 8), np.uint8)
+    padded[:, :n_bytes] = codes
+    return padded.view("<u8").astype(np.uint64, copy=False)
+
+
+def row_bits(n: int) -> int:
+    """Bits that hold the number of any of n rows."""
+    return max(1, (n - 1).bit_length())
+
+
+def sorted_keys(words: Words, rows: Rows, mask: Words) -> Keys:
+    """The keys of some rows by the bits of ``mask`` (words,), sorted."""
+    used = np.flatnonzero(mask)
+    keys = np.empty(len(rows) if len(rows) else len(words), np.uint64)
+    fill_keys(words, rows, used, mask[used], _multipliers(words.shape[1])[used], row_bits(len(words)), keys)
+    keys.sort()
+    return keys
+
+
+@cache
+def _multipliers(n_words: int) -> Words:
+    """Odd numbers, drawn anew by each process: nobody can prepare codes that collide. No answer depends on them."""
+    return np.random.default_rng().integers(0, 2**63, n_words, np.uint64) * np.uint64(2) + np.uint64(1)
+
+
+@njit(cache=True, nogil=True)
+def fill_keys(words, rows, used, mask, multipliers, bits, keys):  # type: ignore[no-untyped-def]
+    """The key of each row: a multilinear hash of the words ``used`` under a mask, above the row's own ``bits``."""
+    clear = ~((np.uint64(1) << np.uint64(bits)) - np.uint64(1))
+    for i in range(len(keys)):
+        row = rows[i] if len(rows) else i
+        total = np.uint64(0)
+        for j in range(len(used)):
+            total += (words[row, used[j]] & mask[j]) * multipliers[j]
+        keys[i] = (total & clear) | np.uint64(row)

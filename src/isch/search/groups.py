@@ -1,0 +1,166 @@
+"""Groups of near items, bounded in diameter: every two members of a group are a pair within the bound.
+
+So a chain, in which each item is near the next but the ends are far apart, never becomes one group. Pairs are taken
+from the nearest on; the groups of the two items become one if every item of one is near every item of the other
+(complete linkage, greedy). Equal distances are taken in the order of the rows, so the same pairs give the same groups.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit, types
+from numba.typed import Dict
+from numpy.typing import ArrayLike, NDArray
+
+from isch.errors import InputError
+from isch.search.exact import CodeTable
+from isch.search.pairs import MAX_PAIRS, Near, Pairs, near
+
+_REMEMBER = 16  # a refusal that took so many comparisons is remembered
+
+
+class Group(NamedTuple):
+    """Items near each other, in order, and the largest distance between two of them."""
+
+    rows: NDArray[np.int64]
+    diameter: float
+
+
+def groups(pairs: Pairs, n: int, diameter: float) -> list[Group]:
+    """Groups of at least two of n items, each item in one group at most.
+
+    Parameters
+    ----------
+    pairs : the pairs that may share a group, with any kind of distance; what is not listed is taken to be far apart
+    n : how many items there are
+    diameter : the largest distance allowed inside a group
+
+    Returns
+    -------
+    list of Group
+        In the order of their first items.
+    """
+    chosen = _checked(pairs, n, diameter)
+    label = _labels(chosen, n)
+    widest = np.zeros(n, chosen.distance.dtype)
+    measure(*chosen, label, widest)
+    return _listed(label, widest)
+
+
+def near_groups(
+    codes: ArrayLike | CodeTable, radius: int, *, n_bits: int | None = None, max_pairs: int = MAX_PAIRS
+) -> list[Group]:
+    """Groups of codes of which every two are at most ``radius`` bits apart; equal codes are always together."""
+    return with_twins(near(codes, radius, n_bits=n_bits, max_pairs=max_pairs), radius)
+
+
+def with_twins(found: Near, diameter: int) -> list[Group]:
+    """Groups of rows from pairs of distinct codes."""
+    twins = found.twins
+    label = _labels(_checked(found.pairs, len(twins), diameter), len(twins))
+    widest = np.zeros(twins.n_rows, np.int32)
+    row_label = np.empty(twins.n_rows, np.int64)
+    row_label[twins.order] = np.repeat(twins.leaders[label], twins.sizes)
+    measure(*(twins.leaders[rows] for rows in found.pairs[:2]), found.pairs.distance, row_label, widest)
+    return _listed(row_label, widest)
+
+
+def _checked(pairs: Pairs, n: int, diameter: float) -> Pairs:
+    """The pairs within the diameter, sorted by (first, second)."""
+    columns: list[NDArray[Any]] = [np.asarray(column) for column in pairs]
+    first, second, distance = columns
+    if not len(first) == len(second) == len(distance):
+        raise InputError(f"pairs must be three columns of one length; got {len(first)}, {len(second)}, {len(distance)}")
+    if len(first) and not (first.min() >= 0 and second.max() < n and (first < second).all()):
+        raise InputError(f"pairs must be rows first < second of 0..{n - 1}; got some that are not")
+    kept = np.flatnonzero(distance <= diameter)
+    if not _in_order(first, second):
+        kept = kept[np.lexsort((second[kept], first[kept]))]
+    return Pairs(first[kept].astype(np.int64), second[kept].astype(np.int64), distance[kept])
+
+
+def _in_order(first: NDArray[Any], second: NDArray[Any]) -> bool:
+    step = np.diff(first)
+    return bool(((step > 0) | ((step == 0) & (np.diff(second) >= 0))).all())
+
+
+def _labels(pairs: Pairs, n: int) -> NDArray[np.int64]:
+    """For each item the first item of its group."""
+    label, offsets = np.arange(n), np.searchsorted(pairs.first, np.arange(n + 1))
+    link(pairs.first, pairs.second, offsets, np.argsort(pairs.distance, kind="stable"), label)
+    least = np.full(n, n)
+    np.minimum.at(least, label, np.arange(n))
+    return least[label]
+
+
+def _listed(label: NDArray[np.int64], widest: NDArray[np.number]) -> list[Group]:
+    """Groups of two and more, from the label of each row and the width of each label."""
+    order = np.argsort(label, kind="stable")
+    starts = np.flatnonzero(np.diff(label[order], prepend=-1))
+    sizes = np.diff(starts, append=len(label))
+    return [
+        Group(order[start : start + size], widest[label[order[start]]].item())
+        for start, size in zip(starts[sizes > 1].tolist(), sizes[sizes > 1].tolist(), strict=True)
+    ]
+
+
+@njit(cache=True, nogil=True)
+def _linked(second, offsets, a, b):  # type: ignore[no-untyped-def]
+    """Whether two items are a pair."""
+    low, high = min(a, b), max(a, b)
+    at = offsets[low] + np.searchsorted(second[offsets[low] : offsets[low + 1]], high)
+    return at < offsets[low + 1] and second[at] == high
+
+
+@njit(cache=True, nogil=True)
+def _all_linked(second, offsets, one, other, head, following):  # type: ignore[no-untyped-def]
+    """Whether every item of a group is a pair with every item of another, and how many comparisons that took."""
+    a, count = head[one], 0
+    while a >= 0:
+        b = head[other]
+        while b >= 0:
+            count += 1
+            if not _linked(second, offsets, a, b):
+                return False, count
+            b = following[b]
+        a = following[a]
+    return True, count
+
+
+@njit(cache=True, nogil=True)
+def link(first, second, offsets, order, label):  # type: ignore[no-untyped-def]
+    """Unite the groups of pairs taken in an order, where all their items are pairs; ``label`` gives each item's group.
+
+    Pairs are sorted by (first, second), those of item i at offsets[i]:offsets[i + 1]. A group that was refused another
+    will always be, since groups only grow.
+    """
+    n = len(label)
+    head, tail, following, size = np.arange(n), np.arange(n), np.full(n, -1), np.ones(n, np.int64)
+    refused = Dict.empty(types.int64, types.boolean)
+    for pair in order:
+        large, small = label[first[pair]], label[second[pair]]
+        if size[large] < size[small]:
+            large, small = small, large
+        number = min(large, small) * n + max(large, small)
+        if large == small or (size[small] > 1 and number in refused):
+            continue
+        fits, cost = _all_linked(second, offsets, small, large, head, following)
+        if not fits:
+            if cost > _REMEMBER:
+                refused[number] = True
+            continue
+        item = head[small]
+        while item >= 0:
+            label[item] = large
+            item = following[item]
+        following[tail[large]], tail[large] = head[small], tail[small]
+        size[large] += size[small]
+
+
+@njit(cache=True, nogil=True)
+def measure(first, second, distance, label, widest):  # type: ignore[no-untyped-def]
+    """The largest distance of a pair inside each group, at its label."""
+    for i in range(len(first)):
+        group = label[first[i]]
+        if group == label[second[i]]:
+            widest[group] = max(widest[group], distance[i])
