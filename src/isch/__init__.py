@@ -32,6 +32,7 @@ _HOMES = {
     "pairs_blocks": "isch.search.pairs",
     "near_groups": "isch.search.groups",
     "Index": "isch.search.index",
+    "Encoder": "isch.encoder",
 }
 _MODULES = {"features", "codes", "hashing", "search", "describe", "evaluate", "datasets", "errors", "progress"}
 

@@ -1,15 +1,18 @@
 """Model files: one safetensors file with a versioned JSON header; never pickle.
 
-The header is the metadata entry ``isch``: {"version", "method", "parameters", "learned", "checksum"}. Learned arrays
-are the tensors; a sparse matrix ``x_`` is stored as ``x_.data``, ``x_.indices``, ``x_.indptr`` and its shape in the
-header. The same model always gives the same bytes.
+A file holds one or more parts in the order they are applied: a describer of pictures, a hasher, or both. The header is
+the metadata entry ``isch``: {"version", "parts": [{"method", "parameters", "learned"}], "checksum"}. The learned arrays
+of part i are the tensors ``i/name``; a sparse matrix ``x_`` is stored as ``x_.data``, ``x_.indices`` and ``x_.indptr``,
+its shape in the header. The checksum covers arrays and header. The same model always gives the same bytes.
 """
 
 import hashlib
 import json
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,58 +21,96 @@ from scipy.sparse import csr_array
 from isch.errors import FileError, FormatError
 from isch.files import replacing
 
-VERSION = 1
+VERSION = 2
 
 Arrays = dict[str, NDArray[Any]]
 
 
-def write(path: str | os.PathLike[str], method: str, parameters: dict[str, Any], learned: dict[str, Any]) -> None:
+class Part(NamedTuple):
+    """One thing that was learned: the name of its method, its parameters and its learned attributes."""
+
+    method: str
+    parameters: dict[str, Any]
+    learned: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a model file holds."""
+
+    version: int
+    checksum: str
+    parts: list[Part]
+
+
+def write(path: str | os.PathLike[str], parts: Sequence[Part]) -> None:
     """Write a model whole or not at all."""
     from safetensors.numpy import save
 
     arrays: Arrays = {}
-    values: dict[str, Any] = {}
-    for name, value in learned.items():
-        if isinstance(value, csr_array):
-            arrays |= {f"{name}.{part}": getattr(value, part) for part in ("data", "indices", "indptr")}
-            values[name] = {"shape": list(value.shape)}
-        elif isinstance(value, np.ndarray) and value.dtype != object:
-            arrays[name] = np.ascontiguousarray(value)
-        else:
-            values[name] = value
-    header = {
-        "version": VERSION,
-        "method": method,
-        "parameters": parameters,
-        "learned": values,
-        "checksum": _checksum(arrays),
-    }
+    described = [_take_apart(part, f"{i}/", arrays) for i, part in enumerate(parts)]
+    header = json.loads(json.dumps({"version": VERSION, "parts": described}, default=_plain))
+    header["checksum"] = _checksum(arrays, header)
     with replacing(path) as temporary:
-        temporary.write_bytes(save(arrays, {"isch": json.dumps(header, sort_keys=True, default=_plain)}))
+        temporary.write_bytes(save(arrays, {"isch": _canonical(header)}))
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The header of a model file, without its arrays."""
-    return _read(path, arrays=False)[0]
+    """The header of a model file, without its arrays and unchecked."""
+    return _read(path, with_arrays=False)[0]
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(header, learned attributes) of a model file, checked against its checksum."""
-    header, arrays = _read(path, arrays=True)
-    if _checksum(arrays) != header["checksum"]:
-        raise FormatError(f"{path}: the model is damaged (its arrays do not match their checksum)")
-    learned = {name: value for name, value in header["learned"].items() if f"{name}.data" not in arrays}
-    for name, array in arrays.items():
-        owner, _, part = name.partition(".")
-        if not part:
-            learned[owner] = array
-        elif part == "data":
-            parts = (array, arrays[f"{owner}.indices"], arrays[f"{owner}.indptr"])
-            learned[owner] = csr_array(parts, shape=tuple(header["learned"][owner]["shape"]))
-    return header, learned
+def read(path: str | os.PathLike[str]) -> Model:
+    """The content of a model file, checked against its checksum."""
+    header, arrays = _read(path, with_arrays=True)
+    if not _matches(header, arrays):
+        raise FormatError(f"{path}: the model is damaged (its content does not match its checksum)")
+    try:
+        described = header["parts"] if header["version"] > 1 else [header]
+        parts = [_put_together(one, f"{i}/", arrays) for i, one in enumerate(described)]
+        return Model(header["version"], header["checksum"], parts)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise FormatError(f"{path}: the header of the model is damaged ({error!r})") from error
 
 
-def _read(path: str | os.PathLike[str], arrays: bool) -> tuple[dict[str, Any], Arrays]:
+def _take_apart(part: Part, prefix: str, arrays: Arrays) -> dict[str, Any]:
+    """The header's entry of a part; its arrays are added to ``arrays``."""
+    values: dict[str, Any] = {}
+    for name, value in part.learned.items():
+        if isinstance(value, csr_array):
+            arrays |= {f"{prefix}{name}.{piece}": getattr(value, piece) for piece in ("data", "indices", "indptr")}
+            values[name] = {"shape": list(value.shape)}
+        elif isinstance(value, np.ndarray) and value.dtype != object:
+            arrays[f"{prefix}{name}"] = np.ascontiguousarray(value)
+        else:
+            values[name] = value
+    return {"method": part.method, "parameters": part.parameters, "learned": values}
+
+
+def _put_together(entry: dict[str, Any], prefix: str, arrays: Arrays) -> Part:
+    """The part whose header entry and arrays these are."""
+    own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    sparse = {name.removesuffix(".indptr") for name in own if name.endswith(".indptr")}
+    learned = {name: value for name, value in entry["learned"].items() if name not in sparse}
+    learned |= {name: array for name, array in own.items() if name.rpartition(".")[0] not in sparse}
+    learned |= {name: _csr(own, name, entry["learned"][name]["shape"]) for name in sparse}
+    if not (isinstance(entry["method"], str) and isinstance(entry["parameters"], dict)):
+        raise TypeError("method and parameters must be a text and an object")
+    return Part(entry["method"], entry["parameters"], learned)
+
+
+def _csr(arrays: Arrays, name: str, shape: list[int]) -> csr_array:
+    data, indices, indptr = (arrays[f"{name}.{piece}"] for piece in ("data", "indices", "indptr"))
+    if indptr.ndim != 1 or len(indptr) != shape[0] + 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
+        raise ValueError(f"{name} is not a sparse matrix of {shape[0]} rows")
+    if not (len(data) == len(indices) == indptr[-1]):
+        raise ValueError(f"{name} has {len(data)} values and {len(indices)} columns for {indptr[-1]} entries")
+    if len(indices) and not (indices.min() >= 0 and indices.max() < shape[1]):
+        raise ValueError(f"{name} has a column outside its {shape[1]} columns")
+    return csr_array((data, indices, indptr), shape=(shape[0], shape[1]))
+
+
+def _read(path: str | os.PathLike[str], with_arrays: bool) -> tuple[dict[str, Any], Arrays]:
     from safetensors import SafetensorError, safe_open
 
     if not Path(path).is_file():
@@ -78,24 +119,41 @@ def _read(path: str | os.PathLike[str], arrays: bool) -> tuple[dict[str, Any], A
         with safe_open(path, framework="numpy") as file:
             header = json.loads((file.metadata() or {})["isch"])
             _check_version(header, path)
-            return header, {name: file.get_tensor(name) for name in file.keys()} if arrays else {}  # noqa: SIM118
-    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
+            prefix, names = "" if header["version"] > 1 else "0/", list(file.keys()) if with_arrays else []
+            return header, {prefix + name: file.get_tensor(name) for name in names}
+    except (FormatError, MemoryError):
+        raise
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror or error}") from error
+    except (SafetensorError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise FormatError(f"{path}: not an ISCH model file, or damaged ({error})") from error
 
 
 def _check_version(header: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    if header["version"] > VERSION:
-        raise FormatError(
-            f"{path}: the model has format version {header['version']}; this ISCH reads up to version {VERSION}"
-        )
+    version = header["version"]
+    if not isinstance(version, int) or version < 1:
+        raise FormatError(f"{path}: not an ISCH model file, or damaged (format version {version!r:.40})")
+    if version > VERSION:
+        raise FormatError(f"{path}: the model has format version {version}; this ISCH reads up to version {VERSION}")
 
 
-def _checksum(arrays: Arrays) -> str:
-    digest = hashlib.sha256()
+def _matches(header: dict[str, Any], arrays: Arrays) -> bool:
+    """Whether the checksum is right; that of version 1 covers the arrays only."""
+    if header["version"] > 1:
+        return bool(header.get("checksum") == _checksum(arrays, {k: v for k, v in header.items() if k != "checksum"}))
+    return bool(header.get("checksum") == _checksum({k.removeprefix("0/"): v for k, v in arrays.items()}))
+
+
+def _checksum(arrays: Arrays, header: dict[str, Any] | None = None) -> str:
+    digest = hashlib.sha256(b"" if header is None else _canonical(header).encode())
     for name in sorted(arrays):
         digest.update(name.encode() + str(arrays[name].dtype).encode() + str(arrays[name].shape).encode())
         digest.update(np.ascontiguousarray(arrays[name]).data)
     return digest.hexdigest()
+
+
+def _canonical(header: dict[str, Any]) -> str:
+    return json.dumps(header, sort_keys=True)
 
 
 def _plain(value: Any) -> Any:

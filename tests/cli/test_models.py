@@ -45,7 +45,7 @@ def test_fit_encode_info(files: Path, capsys: pytest.CaptureFixture[str], monkey
     for word in ("isch", "flat, 128 atoms", "exact, ", "quantisation error", "checksum", "correlation"):
         assert word in out
     code, out, _ = run(capsys, monkeypatch, "info model.safetensors --json")
-    assert json.loads(out)["learned"]["n_samples_"] == 1797
+    assert json.loads(out)["parts"][0]["learned"]["n_samples_"] == 1797
 
 
 def test_version(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,8 +152,8 @@ def test_saved_describers_come_back(tmp_path: Path) -> None:
 def test_loading_what_is_no_describer(tmp_path: Path) -> None:
     from isch import models
 
-    models.write(tmp_path / "hasher", "itq", {}, {})
-    with pytest.raises(FormatError, match="holds 'itq'"):
+    models.write(tmp_path / "hasher", [models.Part("itq", {}, {})])
+    with pytest.raises(FormatError, match="expected a describer"):
         describe.load(tmp_path / "hasher")
     with pytest.raises(FileError):
         describe.load(tmp_path / "nothing")

@@ -14,7 +14,7 @@ from isch.distances import HAMMING, Distance, ProductAffinity, SphericalHamming,
 from isch.errors import InputError, ParameterError
 from isch.search.exact import (
     CodeTable,
-    asymmetric_scores,
+    asymmetric_distances,
     distances,
     nearest,
     nearest_asymmetric,
@@ -223,21 +223,42 @@ def test_dense_distances() -> None:
 
 
 @pytest.mark.parametrize("m", [3, 64, 100, 256])
-def test_asymmetric_scores(m: int) -> None:
+def test_asymmetric_distances(m: int) -> None:
     rng = np.random.default_rng(m)
     codes, values = packed.pack(rng.random((2_000, m)) < 0.5), rng.standard_normal((37, m)).astype(np.float32)
-    table, expected = CodeTable(codes), values @ packed.signs(codes, m).T
+    table = CodeTable(codes)
+    expected = (np.abs(values).sum(axis=1, keepdims=True) - values @ packed.signs(codes, m).T) / 2
     rows = rng.integers(0, 2_000, (37, 50))
-    scored = asymmetric_scores(values, table, rows)
+    scored = asymmetric_distances(values, table, rows)
     np.testing.assert_allclose(scored, np.take_along_axis(expected, rows, axis=1), atol=1e-4)
-    np.testing.assert_allclose(asymmetric_scores(values, table, rows[0]), expected[:, rows[0]], atol=1e-4)
-    np.testing.assert_allclose(asymmetric_scores(values, table), expected, atol=1e-4)
+    np.testing.assert_allclose(asymmetric_distances(values, table, rows[0]), expected[:, rows[0]], atol=1e-4)
+    np.testing.assert_allclose(asymmetric_distances(values, table), expected, atol=1e-4)
     mask = rng.random(2_000) < 0.5
     for source in (table, codes):
         best, found = nearest_asymmetric(values, source, 20, mask)
-        np.testing.assert_allclose(best, -np.sort(-expected[:, mask], axis=1)[:, :20], atol=1e-4)
+        np.testing.assert_allclose(best, np.sort(expected[:, mask], axis=1)[:, :20], atol=1e-4)
         np.testing.assert_allclose(best, np.take_along_axis(expected, found, axis=1), atol=1e-4)
         assert mask[found].all()
+
+
+@pytest.mark.parametrize("n_allowed", [0, 1, 30, 1_500])
+@pytest.mark.parametrize("n_queries", [1, 40])
+def test_rows_may_be_named_by_number_or_by_a_mask(n_allowed: int, n_queries: int) -> None:
+    rng = np.random.default_rng(n_allowed)
+    codes, queries = rng.integers(0, 256, (2_000, 8), np.uint8), rng.integers(0, 256, (n_queries, 8), np.uint8)
+    allowed = np.sort(rng.choice(2_000, n_allowed, replace=False))
+    mask = np.zeros(2_000, np.bool_)
+    mask[allowed] = True
+    for by_number, by_mask in zip(
+        nearest(queries, codes, 9, mask=allowed), nearest(queries, codes, 9, mask=mask), strict=True
+    ):
+        np.testing.assert_array_equal(by_number, by_mask)
+
+
+@pytest.mark.parametrize("allowed", [[3, 2], [2, 2], [-1, 4], [5, 2_000]])
+def test_row_numbers_must_rise_within_the_table(allowed: list[int]) -> None:
+    with pytest.raises(InputError, match=r"rising row numbers within 0\.\.1999"):
+        nearest(np.zeros((1, 8), np.uint8), np.zeros((2_000, 8), np.uint8), 3, mask=np.array(allowed))
 
 
 def test_table_gives_back_its_codes(tmp_path: Any) -> None:
@@ -294,15 +315,18 @@ def test_non_contiguous_codes_are_accepted() -> None:
             lambda c: nearest(c, c, 3, mask=np.ones(20)),  # type: ignore[arg-type]
             "got float64",
         ),
-        (lambda c: nearest(c, c, 3, WeightedHamming(np.ones(10, np.float32))), "weights must have one value a bit"),
+        (lambda c: nearest(c, c, 3, WeightedHamming(np.ones(10, np.float32))), "weights must have one value per bit"),
         (
             lambda c: nearest(c, c, 3, "cosine"),  # type: ignore[arg-type]
             "distance must be one of",
         ),
         (lambda c: nearest_asymmetric(np.full((1, 64), np.nan), c, 3), "finite"),
-        (lambda c: asymmetric_scores(np.ones((1, 70)), CodeTable(c), np.arange(3)), "projections must have one value"),
-        (lambda c: asymmetric_scores(np.ones((1, 64)), CodeTable(c), np.array([20])), r"within 0\.\.19; got 20"),
-        (lambda c: asymmetric_scores(np.ones((1, 64)), CodeTable(c), np.ones(3)), "rows must be integers"),
+        (
+            lambda c: asymmetric_distances(np.ones((1, 70)), CodeTable(c), np.arange(3)),
+            "projections must have one value",
+        ),
+        (lambda c: asymmetric_distances(np.ones((1, 64)), CodeTable(c), np.array([20])), r"within 0\.\.19; got 20"),
+        (lambda c: asymmetric_distances(np.ones((1, 64)), CodeTable(c), np.ones(3)), "rows must be integers"),
         (lambda c: CodeTable.from_tiles(tiles(c)[:, :, ::2], 20, 8), "must be C-contiguous uint64"),
     ],
 )

@@ -460,7 +460,7 @@ def test_features_that_do_not_fit(tmp_path: Path, hasher: Any) -> None:
     index = Index.create(tmp_path / "x.isch", hasher, keep_features="float16")
     with pytest.raises(InputError, match="expected 12 columns, as the model has; got 11"):
         index.add(vectors(3, 11))
-    with pytest.raises(InputError, match="queries of 12 columns"):
+    with pytest.raises(InputError, match="expected 12 columns, as the model has; got 11"):
         index.search(vectors(3, 11))
     data = vectors(5)
     data[4, 2] = 1e6
@@ -478,8 +478,8 @@ def test_features_that_do_not_fit(tmp_path: Path, hasher: Any) -> None:
         ({}, "needs n_bits"),
         ({"n_bits": 0}, "needs n_bits, at least 1; got 0"),
         ({"n_bits": 8, "keep_features": "float16"}, "keep_features needs a hasher"),
-        ({"hasher": isch.LSH(n_bits=8)}, "must be fitted"),
-        ({"hasher": 42}, "must be a fitted hasher or the path of a model file; got int"),
+        ({"encoder": isch.LSH(n_bits=8)}, "must be fitted"),
+        ({"encoder": 42}, "expected an encoder, a fitted hasher or the path of a model file; got int"),
         ({"n_bits": 8, "keep_features": "float8"}, "unknown keep_features 'float8'; known: float16, float32"),
     ],
 )

@@ -102,16 +102,15 @@ def test_oversampling_below_one_is_refused(index: Index, data: Any, oversample: 
 
 @pytest.mark.parametrize("k", [1, 2, 10, 100, 500, 10_000])
 def test_more_results_need_more_candidates(k: int) -> None:
-    assert rerank.candidates(k, 64, None) > k
-    assert rerank.candidates(k, 64, None) <= rerank.candidates(k + 1, 64, None)
-    assert rerank.candidates(k, 64, None) < rerank.candidates(k, 32, None)
-    assert rerank.candidates(k, 64, 1) == k
-    assert rerank.candidates(k, 64, 1.5) >= 1.5 * k
+    stage = rerank.Stage("asymmetric", None)
+    assert stage.candidates(k, 64) > k
+    assert stage.candidates(k, 64) <= stage.candidates(k + 1, 64)
+    assert stage.candidates(k, 64) < stage.candidates(k, 32)
+    assert rerank.Stage("asymmetric", 1).candidates(k, 64) == k
+    assert rerank.Stage("asymmetric", 1.5).candidates(k, 64) >= 1.5 * k
+    assert rerank.Stage(None, 8).candidates(k, 64) == k
 
 
 def test_an_infinite_oversample_is_refused() -> None:
-    from isch.errors import ParameterError
-    from isch.search import rerank
-
     with pytest.raises(ParameterError, match="at least 1 and finite; got inf"):
-        rerank.candidates(10, 64, float("inf"))
+        rerank.stage("auto", float("inf"), None, False)

@@ -44,14 +44,11 @@ def build(
 ) -> None:
     """Make an index of features with a model, or of packed codes without."""
     from isch.cli.progress import shown
-    from isch.search.folder import building, write_empty
     from isch.search.index import Index
 
-    with building(output) as folder, shown():
-        write_empty(folder, model, bits, keep_features)
-        with Index.open(folder) as index:
-            index.add(features, _keys(keys), _metadata(metadata))
-            count = len(index)
+    first = {"rows": features, "keys": _keys(keys), "metadata": _metadata(metadata)}
+    with shown(), Index.create(output, model, n_bits=bits, keep_features=keep_features, **first) as index:
+        count = len(index)
     typer.echo(f"{count} items indexed in {output}; next: isch search {quote(str(output))} QUERIES -k 10")
 
 

@@ -2,12 +2,9 @@
 
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-
-if TYPE_CHECKING:
-    from isch.hashing.base import Hasher
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="Where to write.")]
 
@@ -28,15 +25,17 @@ def fit(
 ) -> None:
     """Learn a hashing model from a feature matrix."""
     from isch.cli.progress import shown
+    from isch.describe.files import describer_of
+    from isch.encoder import Encoder
     from isch.files import check_writable
     from isch.hashing import hasher
-    from isch.models import read_header
 
     check_writable(output)
     model = hasher(method, **{"n_bits": bits, "random_state": seed} | dict(map(_setting, option or [])))
     with shown():
-        model.fit(features).save(output)
-    _print_summary(model, read_header(output))
+        encoder = Encoder(model.fit(features), describer_of(features))
+        encoder.save(output)
+    _print_summary(output)
     typer.echo(f"model written to {output}; next: isch encode {quote(str(output))} {quote(features)} -o codes.npy")
 
 
@@ -75,11 +74,11 @@ def info(
     from isch.hashing import load
     from isch.models import read_header
 
-    hasher, header = load(model), read_header(model)
     if json:
-        typer.echo(dumps(header, indent=2, sort_keys=True))
+        load(model)
+        typer.echo(dumps(read_header(model), indent=2, sort_keys=True))
     else:
-        _print_summary(hasher, header)
+        _print_summary(model)
 
 
 def demo(
@@ -115,16 +114,23 @@ def _setting(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _print_summary(hasher: "Hasher", header: dict[str, Any]) -> None:
-    """What was asked and what was learned, a line each."""
+def _print_summary(path: Path) -> None:
+    """What a model was asked to be and what it learned, one line each."""
+    from isch.encoder import Encoder
+    from isch.models import read
+
+    model, encoder = read(path), Encoder.load(path)
+    hasher = encoder.hasher
+    parameters = hasher.get_params(deep=False)
     lines = {
-        "method": header["method"],
+        "method": hasher.name,
         "bits": hasher.n_bits,
+        "takes": "feature vectors" if encoder.describer is None else f"pictures, described by {encoder.describer.name}",
         "trained on": f"{hasher.n_samples_} rows × {hasher.n_features_in_} features",
-        **(_isch_lines(hasher) if header["method"] == "isch" else {}),
-        "parameters": ", ".join(f"{k}={v}" for k, v in sorted(header["parameters"].items()) if v is not None),
-        "format": f"version {header['version']}",
-        "checksum": header["checksum"][:16],
+        **(_isch_lines(hasher) if hasher.name == "isch" else {}),
+        "parameters": ", ".join(f"{k}={v}" for k, v in sorted(parameters.items()) if v is not None),
+        "format": f"version {model.version}",
+        "checksum": model.checksum[:16],
     }
     for name, value in lines.items():
         typer.echo(f"{name:>12}  {value}")

@@ -8,6 +8,7 @@ from isch.errors import FormatError, unknown
 
 if TYPE_CHECKING:
     from isch.describe.base import Describer
+    from isch.models import Part
 
 DESCRIPTORS = {  # name: (module, class)
     "gist": ("isch.describe.gist", "GIST"),
@@ -46,15 +47,23 @@ def describer(name: str, **parameters: Any) -> "Describer":
 
 
 def load(path: str | os.PathLike[str]) -> "Describer":
-    """The describer that ``save`` wrote, fitted as it was; or the one that made a feature file of ``isch describe``."""
+    """The describer of a model file, fitted as it was; or the one that made a feature file of ``isch describe``."""
     from isch import models
     from isch.describe.files import model_file
 
     with model_file(path) as model:
-        header, learned = models.read(model)
-    if header["method"] not in DESCRIPTORS:
-        raise FormatError(f"{path}: holds {header['method']!r}; expected one of {', '.join(sorted(DESCRIPTORS))}")
-    return descriptor(header["method"])._restore(header["parameters"], learned)
+        found = [part for part in models.read(model).parts if part.method in DESCRIPTORS]
+    if len(found) != 1:
+        raise FormatError(f"{path}: expected a describer; known: {', '.join(sorted(DESCRIPTORS))}")
+    return restore(found[0], path)
+
+
+def restore(part: "Part", path: str | os.PathLike[str]) -> "Describer":
+    """The describer that a part of the model file ``path`` holds."""
+    try:
+        return descriptor(part.method)._restore(part.parameters, part.learned)
+    except (KeyError, TypeError) as error:
+        raise FormatError(f"{path}: the header of the model is damaged ({error})") from error
 
 
 def __getattr__(name: str) -> Any:

@@ -98,7 +98,7 @@ class Describer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write parameters and what was learned as a safetensors file, whole or not at all."""
         check_is_fitted(self)
-        models.write(path, self.name, *self._state())
+        models.write(path, [self._part()])
 
     def get_feature_names_out(self, input_features: None = None) -> NDArray[np.object_]:
         """gist0, gist1, ..."""
@@ -156,6 +156,10 @@ class Describer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return self._prepare(decode(source, self._side))
         except InputError as error:
             raise InputError(f"{name_of(source, position)}: {error}") from error
+
+    def _part(self) -> models.Part:
+        """What ``save`` writes."""
+        return models.Part(self.name, *self._state())
 
     def _parts(self) -> "list[Describer]":
         return [self]

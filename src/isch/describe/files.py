@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from isch.errors import FormatError, require
 
@@ -26,6 +26,21 @@ def kept(path: Path, make: "Callable[[], Describer]") -> "Describer":
     return made
 
 
+def describer_of(features: Any) -> "Describer | None":
+    """The describer that made a feature file, or a folder of such files; None where the features do not say."""
+    from isch.describe import load
+
+    if not isinstance(features, str | os.PathLike):
+        return None
+    path = Path(os.fspath(features).partition("::")[0])
+    for file in sorted(path.iterdir()) if path.is_dir() and path.suffix != ".zarr" else [path]:
+        if file.suffix in (".npy", ".npz") and file.with_suffix(f".{ATTACHMENT}").is_file():
+            return load(file)
+        if file.suffix in (".h5", ".hdf5") and _attached(file) is not None:
+            return load(file)
+    return None
+
+
 @contextmanager
 def model_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """The model file itself, or the one that a feature file carries."""
@@ -33,20 +48,22 @@ def model_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     if source.suffix in (".npy", ".npz"):
         yield source.with_suffix(f".{ATTACHMENT}")
     elif source.suffix in (".h5", ".hdf5"):
+        content = _attached(source)
+        if content is None:
+            raise FormatError(f"{path}: does not say how its features were made; expected a file of isch describe")
         with TemporaryDirectory() as folder:
             copy = Path(folder) / "model"
-            copy.write_bytes(_attached(source))
+            copy.write_bytes(content)
             yield copy
     else:
         yield source
 
 
-def _attached(path: Path) -> bytes:
+def _attached(path: Path) -> bytes | None:
+    """The model file that an HDF5 file carries."""
     h5py = require("h5py", "images")
     try:
         with h5py.File(path, "r") as file:
-            if ATTACHMENT in file:
-                return bytes(file[ATTACHMENT][:].tobytes())
+            return bytes(file[ATTACHMENT][:].tobytes()) if ATTACHMENT in file else None
     except OSError as error:
         raise FormatError(f"{path}: not a readable HDF5 file ({error})") from error
-    raise FormatError(f"{path}: does not say how its features were made; expected a file of isch describe")

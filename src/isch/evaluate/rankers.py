@@ -36,7 +36,7 @@ class CodeRanker:
 
 
 class AsymmetricRanker:
-    """Ranks packed codes by −Σ z_i b_i, with the real values z of the query and the bits b = ±1 of the item."""
+    """Ranks packed codes by Σ |z_i| [sign z_i ≠ b_i], real values z of the query, bits b of the item."""
 
     n_groups = None
 
@@ -45,7 +45,7 @@ class AsymmetricRanker:
         self.n_queries, self.n_items = len(projections), len(codes)
 
     def distances(self, start: int, stop: int) -> NDArray[Any]:
-        return -exact.asymmetric_scores(self.projections[start:stop], self.table)
+        return exact.asymmetric_distances(self.projections[start:stop], self.table)
 
     def search(self, k: int) -> int:
         """Find the k nearest of some queries; gives their number."""

@@ -8,6 +8,7 @@ from isch.errors import FormatError, unknown
 
 if TYPE_CHECKING:
     from isch.hashing.base import Hasher
+    from isch.models import Part
 
 METHODS = {  # name: (module, class)
     "isch": ("isch.hashing.isch", "ISCH"),
@@ -45,13 +46,18 @@ def hasher(name: str, **parameters: Any) -> "Hasher":
 
 
 def load(path: str | os.PathLike[str]) -> "Hasher":
-    """The fitted hasher that ``save`` wrote."""
+    """The fitted hasher of a model file, also of one that describes pictures first."""
     from isch import models
 
-    header, learned = models.read(path)
-    if header["method"] not in METHODS:
-        raise FormatError(f"{path}: the model's method {header['method']!r} is not known to this version of ISCH")
+    found = [part for part in models.read(path).parts if part.method in METHODS]
+    if len(found) != 1:
+        raise FormatError(f"{path}: expected a model with one hashing method; known: {', '.join(sorted(METHODS))}")
+    return restore(found[0], path)
+
+
+def restore(part: "Part", path: str | os.PathLike[str]) -> "Hasher":
+    """The hasher that a part of the model file ``path`` holds."""
     try:
-        return method(header["method"])._restore(header["parameters"], learned)
+        return method(part.method)._restore(part.parameters, part.learned)
     except (KeyError, TypeError) as error:
         raise FormatError(f"{path}: the header of the model is damaged ({error})") from error

@@ -78,7 +78,11 @@ class Hasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model as a safetensors file, whole or not at all."""
         check_is_fitted(self)
-        models.write(path, self.name, self.get_params(deep=False), self._learned())
+        models.write(path, [self._part()])
+
+    def _part(self) -> models.Part:
+        """What ``save`` writes."""
+        return models.Part(self.name, self.get_params(deep=False), self._learned())
 
     def _learned(self) -> dict[str, Any]:
         """What ``save`` keeps: the attributes that end in an underscore."""

@@ -5,7 +5,7 @@ Everything is sorted by (distance, row): ties are never left to chance.
 
 import operator
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,7 @@ Distances = NDArray[np.int32] | NDArray[np.float32]
 Ranked = tuple[Distances, NDArray[np.int64]]
 
 QUERIES_AT_ONCE = 128
-GATHER_BELOW = 1 / 64  # the share of rows, a query up to 8, that is sooner copied together than skipped over
+GATHER_BELOW = 1 / 64  # share of rows per query (up to 8) below which it is faster to copy them than to skip the rest
 
 
 class Hits(NamedTuple):
@@ -35,7 +35,7 @@ class Hits(NamedTuple):
 
 
 class CodeTable:
-    """Codes laid out for search: uint64 (tile, word, lane), 8 rows a tile, bytes little-endian, zero padded."""
+    """Codes laid out for search: uint64 (tile, word, lane), 8 rows per tile, bytes little-endian, zero padded."""
 
     def __init__(self, codes: ArrayLike) -> None:
         rows = packed.check(codes)
@@ -82,11 +82,27 @@ def nearest(
     codes: ArrayLike | CodeTable,
     k: int,
     distance: Distance = HAMMING,
-    mask: NDArray[np.bool_] | None = None,
+    mask: NDArray[Any] | None = None,
 ) -> Ranked:
-    """The k nearest rows of each query: (distances, rows), each (queries, min(k, rows allowed by the mask)).
+    """The k nearest rows of each query, exactly.
 
-    ``mask`` says which rows may be returned.
+    Parameters
+    ----------
+    queries : array of uint8 (queries, bytes)
+        Packed codes; a single code is one query.
+    codes : array of uint8 (rows, bytes), or CodeTable
+        The codes to search. A CodeTable is laid out for search once and for all.
+    k : int
+        Neighbours per query.
+    distance : Distance
+        How codes are compared; Hamming by default.
+    mask : array, optional
+        Which rows may be returned: a boolean per row, or the rising numbers of the rows.
+
+    Returns
+    -------
+    distances, rows : arrays (queries, min(k, rows allowed))
+        Sorted by (distance, row).
     """
     source = _source(codes)
     wanted = packed.check(queries, source.n_bytes, "queries")
@@ -99,9 +115,7 @@ def nearest(
     return search.least(_measures(wanted, distance, source.words), len(wanted))
 
 
-def within(
-    queries: ArrayLike, codes: ArrayLike | CodeTable, radius: int, mask: NDArray[np.bool_] | None = None
-) -> Hits:
+def within(queries: ArrayLike, codes: ArrayLike | CodeTable, radius: int, mask: NDArray[Any] | None = None) -> Hits:
     """Every row at most ``radius`` bits from each query, sorted by (distance, row)."""
     source = _source(codes)
     wanted = packed.check(queries, source.n_bytes, "queries")
@@ -130,34 +144,42 @@ def distances(queries: ArrayLike, codes: ArrayLike | CodeTable, distance: Distan
 
 
 def nearest_asymmetric(
-    projections: ArrayLike, codes: ArrayLike | CodeTable, k: int, mask: NDArray[np.bool_] | None = None
+    projections: ArrayLike, codes: ArrayLike | CodeTable, k: int, mask: NDArray[Any] | None = None
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """The k rows with the highest score Σ z_i b_i (b = ±1) for each query's real values z: (scores, rows).
-
-    Sorted by (−score, row).
-    """
+    """The k rows nearest by the asymmetric distance to each query's real values: (distances, rows)."""
     source = _source(codes)
     values = _check_projections(projections, source.n_bytes)
     search = _Restricted.to(source, mask, k, len(values))
     if search.k == 0 or len(values) == 0:
         return np.empty((len(values), search.k), np.float32), np.empty((len(values), search.k), np.int64)
-    parts = _at_once(len(values))
-    measures = ((some, scores.sums_over_bits(values[some], -values[some], source.words)) for some in parts)
-    negative, rows = search.least(measures, len(values))
-    return 0 - negative, rows
+    measures = ((some, scores.asymmetric(values[some], source.words)) for some in _at_once(len(values)))
+    return search.least(measures, len(values))
 
 
-def asymmetric_scores(projections: ArrayLike, table: CodeTable, rows: ArrayLike | None = None) -> NDArray[np.float32]:
-    """Σ z_i b_i (b = ±1) of each query's real values z with its candidate rows (queries, candidates).
+def asymmetric_distances(
+    projections: ArrayLike, table: CodeTable, rows: ArrayLike | None = None
+) -> NDArray[np.float32]:
+    """Σ |z_i| [sign z_i ≠ b_i] of each query's real values z and its candidate rows: it orders as −Σ z_i b_i does.
 
-    ``rows`` is (queries, candidates), (candidates,) for all queries alike, or None for every row of the table.
+    Parameters
+    ----------
+    projections : array (queries, bits)
+        The real values whose signs are the bits of the queries.
+    table : CodeTable
+        The stored codes.
+    rows : array of int, optional
+        (queries, candidates), or (candidates,) for all queries alike; by default every row of the table.
+
+    Returns
+    -------
+    array of float32 (queries, candidates)
     """
     source = table._source
     values = _check_projections(projections, source.n_bytes)
     if rows is None:
         every = np.empty((len(values), source.n_rows), np.float32)
         for some in _at_once(len(values)):
-            ranking.distances(source, scores.sums_over_bits(-values[some], values[some], source.words), every[some])
+            ranking.distances(source, scores.asymmetric(values[some], source.words), every[some])
         return every
     chosen = np.asarray(rows)
     if chosen.dtype.kind not in "iu" or chosen.ndim not in (1, 2) or (chosen.ndim == 2 and len(chosen) != len(values)):
@@ -172,7 +194,7 @@ def asymmetric_scores(projections: ArrayLike, table: CodeTable, rows: ArrayLike 
 
     def score(span: tuple[int, int]) -> None:
         some = slice(*span)
-        lookups = scores.half_byte_tables(-values[some], values[some], source.words)
+        lookups = scores.half_byte_tables(*scores.costs(values[some]), source.words)
         scores.sums_of_candidates(source.data, each[some], lookups, out[some])
 
     hamming.on_all_cores(score, hamming.spans(len(values)))
@@ -188,20 +210,21 @@ class _Restricted(NamedTuple):
     k: int
 
     @classmethod
-    def to(cls, source: Source, mask: NDArray[np.bool_] | None, k: int, n_queries: int) -> "_Restricted":
+    def to(cls, source: Source, allowed: NDArray[Any] | None, k: int, n_queries: int) -> "_Restricted":
         k, every = _whole("k", k, 1), np.empty(0, np.bool_)
-        if mask is None:
+        if allowed is None:
             return cls(source, every, None, min(k, source.n_rows))
-        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != (source.n_rows,):
-            raise InputError(
-                f"mask must be a boolean array of shape ({source.n_rows},); "
-                f"got {getattr(mask, 'dtype', type(mask).__name__)} of shape {np.shape(mask)}"
-            )
-        n = int(np.count_nonzero(mask))
+        _check_allowed(allowed, source.n_rows)
+        numbered = allowed.dtype != np.bool_
+        n = len(allowed) if numbered else int(np.count_nonzero(allowed))
         if n < GATHER_BELOW * min(n_queries, LANES) * source.n_rows:
-            taken = np.flatnonzero(mask)
+            taken = allowed if numbered else np.flatnonzero(allowed)
             return cls(source.take(taken) if n else source, every, taken, min(k, n))
-        return cls(source, mask, None, min(k, n))
+        if numbered:
+            mask = np.zeros(source.n_rows, np.bool_)
+            mask[allowed] = True
+            allowed = mask
+        return cls(source, allowed, None, min(k, n))
 
     def original(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Rows of the whole source."""
@@ -214,6 +237,20 @@ class _Restricted(NamedTuple):
             n = len(found[some])
             found[some], rows[some] = ranking.nearest(self.source, measure, n, self.k, self.mask)
         return found, self.original(rows)
+
+
+def _check_allowed(allowed: NDArray[Any], n_rows: int) -> None:
+    """Refuse what is neither a boolean for each row nor rising row numbers."""
+    if isinstance(allowed, np.ndarray) and allowed.dtype == np.bool_ and allowed.shape == (n_rows,):
+        return
+    if isinstance(allowed, np.ndarray) and allowed.dtype == np.int64 and allowed.ndim == 1:
+        if not len(allowed) or (allowed[0] >= 0 and allowed[-1] < n_rows and (np.diff(allowed) > 0).all()):
+            return
+        raise InputError(f"mask must be rising row numbers within 0..{n_rows - 1}")
+    raise InputError(
+        f"mask must be a boolean array of shape ({n_rows},) or rising row numbers; "
+        f"got {getattr(allowed, 'dtype', type(allowed).__name__)} of shape {np.shape(allowed)}"
+    )
 
 
 def _measures(queries: Codes, distance: Distance, words: int) -> Iterator[tuple[slice, Measure]]:
@@ -250,7 +287,7 @@ def _source(codes: ArrayLike | CodeTable) -> Source:
 
 
 def _lanes(mask: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """A mask of rows as a byte of lanes a tile."""
+    """A mask of rows as a byte of lanes per tile."""
     return np.packbits(mask, bitorder="little")
 
 
@@ -266,7 +303,7 @@ def _check_projections(projections: ArrayLike, n_bytes: int) -> NDArray[np.float
 
 def _check_bits(name: str, n_bits: int, n_bytes: int) -> None:
     if packed.width(n_bits) != n_bytes:
-        raise InputError(f"{name} must have one value a bit of {n_bytes}-byte codes; got {n_bits} values")
+        raise InputError(f"{name} must have one value per bit of {n_bytes}-byte codes; got {n_bits} values")
 
 
 def _whole(name: str, value: int, least: int) -> int:

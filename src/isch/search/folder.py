@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from isch.encoder import Encoder
 from isch.errors import FileError, FormatError, InputError, ParameterError, unknown
 from isch.files import sync
 from isch.search.catalog import Catalog
-
-if TYPE_CHECKING:
-    from isch.hashing.base import Hasher
 
 KEPT = ("float16", "float32")
 
@@ -39,16 +37,14 @@ def building(path: str | os.PathLike[str]) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def write_empty(
-    folder: Path, hasher: "Hasher | str | os.PathLike[str] | None", n_bits: int | None, keep_features: str | None
-) -> None:
+def write_empty(folder: Path, encoder: Encoder | None, n_bits: int | None, keep_features: str | None) -> None:
     """Put an index without items into a new folder."""
     if keep_features is not None and keep_features not in KEPT:
         raise unknown("keep_features", keep_features, KEPT)
-    if hasher is None:
+    if encoder is None:
         settings = _settings_for_codes(n_bits, keep_features)
     else:
-        settings = _settings_for_features(folder / "model.safetensors", hasher, n_bits)
+        settings = _settings_for_features(folder / "model.safetensors", encoder, n_bits)
     (folder / "segments").mkdir()
     Catalog.create(folder / "catalog.sqlite", {**settings, "keep_features": keep_features})
     for path in (folder / "catalog.sqlite", folder / "segments", folder):
@@ -78,19 +74,10 @@ def _settings_for_codes(n_bits: int | None, keep_features: str | None) -> dict[s
     return {"n_bits": int(n_bits), "n_features": None, "model_digest": None}
 
 
-def _settings_for_features(path: Path, hasher: "Hasher | str | os.PathLike[str]", n_bits: int | None) -> dict[str, Any]:
-    from sklearn.exceptions import NotFittedError
-
-    from isch.hashing import load
-    from isch.hashing.base import Hasher
-
-    model = load(hasher) if isinstance(hasher, str | os.PathLike) else hasher
-    if not isinstance(model, Hasher):
-        raise InputError(f"hasher must be a fitted hasher or the path of a model file; got {type(model).__name__}")
-    if n_bits is not None and n_bits != model.n_bits:
-        raise ParameterError(f"n_bits is {n_bits}, but the hasher makes codes of {model.n_bits} bits")
-    try:
-        model.save(path)
-    except NotFittedError as error:
-        raise InputError("the hasher must be fitted before it makes an index") from error
-    return {"n_bits": int(model.n_bits), "n_features": int(model.n_features_in_), "model_digest": digest(path)}
+def _settings_for_features(path: Path, encoder: Encoder, n_bits: int | None) -> dict[str, Any]:
+    if n_bits is not None and n_bits != encoder.n_bits:
+        raise ParameterError(f"n_bits is {n_bits}, but the hasher makes codes of {encoder.n_bits} bits")
+    if not hasattr(encoder.hasher, "n_features_in_"):
+        raise InputError("the hasher must be fitted before it makes an index")
+    encoder.save(path)
+    return {"n_bits": int(encoder.n_bits), "n_features": encoder.n_features, "model_digest": digest(path)}

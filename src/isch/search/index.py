@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from isch.codes import Codes
 from isch.distances import HAMMING, Distance
+from isch.encoder import Encoder
 from isch.errors import FileError, InputError, ParameterError
 from isch.search import intake
 from isch.search import keys as key_rules
@@ -67,24 +68,48 @@ class Index:
     def create(
         cls,
         path: str | os.PathLike[str],
-        hasher: "Hasher | str | os.PathLike[str] | None" = None,
+        encoder: Any = None,
+        rows: Any = None,
         *,
+        keys: Any = None,
+        metadata: Any = None,
         n_bits: int | None = None,
         keep_features: str | None = None,
     ) -> Self:
-        """Make an empty index: for features, with a fitted hasher or a model file; for codes of ``n_bits``, without.
+        """Make an index, whole or not at all.
 
-        ``keep_features`` ("float16" or "float32") keeps the features too, for exact re-ranking.
+        Parameters
+        ----------
+        path : path
+            The folder to make.
+        encoder : Encoder, Hasher or path of a model file, optional
+            What turns features, or pictures, into codes. Without it the index holds codes that are given.
+        rows, keys, metadata : optional
+            The first items, as in ``add``.
+        n_bits : int, optional
+            Without an encoder: the length of the codes.
+        keep_features : {"float16", "float32"}, optional
+            Keep the features too, for exact re-ranking.
         """
         with building(path) as folder:
-            write_empty(folder, hasher, n_bits, keep_features)
+            write_empty(folder, None if encoder is None else Encoder.of(encoder), n_bits, keep_features)
+            if rows is not None:
+                with cls(folder) as index:
+                    index.add(rows, keys, metadata)
         return cls(path)
 
     def add(self, rows: Any, keys: Any = None, metadata: Any = None) -> None:
-        """Add features (anything ``isch.features.open`` takes), or codes where the index has no hasher; all or nothing.
+        """Add items, all or none.
 
-        ``keys``: unique strings or integers, by default the names the source has, else the next integers.
-        ``metadata``: a dictionary a row, or one for all.
+        Parameters
+        ----------
+        rows : feature source, pictures, or codes
+            Anything ``isch.features.open`` takes; pictures where the index knows how they are described; codes where it
+            has no model.
+        keys : sequence of str or int, optional
+            One key per row, each new. By default the names that the source has, else the next integers.
+        metadata : list of dict, or dict, optional
+            One dictionary per row, or one for all.
         """
         self._add(self._rows(rows), keys, metadata, replace=False)
 
@@ -123,23 +148,31 @@ class Index:
     ) -> Results:
         """The k nearest items of each query, nearest first.
 
-        ``queries`` are features, or codes where the index has no hasher. ``where`` filters by metadata
-        (isch.search.filters). The best ``oversample`` × k codes are re-ranked: "asymmetric" (the default where codes
-        are compared by Hamming distance) by the query's real projections, "exact" by the features kept, None not.
+        Parameters
+        ----------
+        queries : feature source, pictures, or codes
+            As in ``add``; ``index.search("cat.jpg")`` works where the index knows how pictures are described.
+        k : int
+            Hits per query.
+        where : dict or list of dict, optional
+            Only items whose metadata fits (isch.search.filters).
+        rerank : {"auto", "asymmetric", "exact", "none"} or None
+            How the best codes are ordered: by the real values of the query ("asymmetric", the default where codes are
+            compared by Hamming distance), by the features kept ("exact"), or by the codes alone.
+        oversample : float, optional
+            How many candidates are re-ranked, as a multiple of k.
+
+        Returns
+        -------
+        Results
+            ``results[i]`` is the list of hits of query i: key, distance, score, metadata.
         """
-        snapshot = self._now
         _check_k(k)
-        method = reranking.choose(rerank, self.distance if self.has_model else None, self._keeps)
-        asked = intake.queries(queries, self.hasher if self.has_model else None, self.n_bits)
-        wanted = reranking.candidates(k, self.n_bits, oversample) if method else k
-        distances: NDArray[Any]
-        distances, rows = snapshot.nearest(asked.codes, wanted, self.distance, where)
-        scores = None
-        if method is not None:
-            scores = reranking.scores(method, snapshot, asked, rows)
-            best = reranking.best(scores, rows, k)
-            distances, rows = np.take_along_axis(distances, best, axis=1), np.take_along_axis(rows, best, axis=1)
-            scores = np.take_along_axis(scores, best, axis=1)
+        snapshot, encoder = self._now, self.encoder if self.has_model else None
+        stage = reranking.stage(rerank, oversample, None if encoder is None else encoder.distance, self._keeps)
+        asked = intake.queries(queries, encoder, self.n_bits)
+        found = snapshot.nearest(asked.codes, stage.candidates(k, self.n_bits), self.distance, where)
+        distances, rows, scores = stage.order(snapshot, asked, found, k)
         ids = snapshot.ids(rows)
         return collected(ids, snapshot.items(np.unique(ids).tolist()), distances, scores)
 
@@ -186,6 +219,7 @@ class Index:
             "segments": len(snapshot.segments),
             "n_bits": snapshot.n_bits,
             "method": self.hasher.name if self.has_model else None,
+            "describer": self.encoder.describer.name if self.has_model and self.encoder.describer else None,
             "n_features": snapshot.meta["n_features"],
             "keep_features": snapshot.meta["keep_features"],
             "generation": snapshot.generation,
@@ -194,7 +228,7 @@ class Index:
 
     @property
     def n_bits(self) -> int:
-        """Bits a code."""
+        """Bits per code."""
         return self._now.n_bits
 
     @property
@@ -203,18 +237,21 @@ class Index:
         return self._now.meta["model_digest"] is not None
 
     @cached_property
-    def hasher(self) -> "Hasher":
-        """The model that makes codes from features."""
-        from isch.hashing import load
-
+    def encoder(self) -> Encoder:
+        """What makes codes from features, or from pictures."""
         if not self.has_model:
             raise InputError(f"{self.path}: the index has no model; it takes codes")
-        return load(self.path / "model.safetensors")
+        return Encoder.load(self.path / "model.safetensors")
+
+    @property
+    def hasher(self) -> "Hasher":
+        """The model that makes codes from features."""
+        return self.encoder.hasher
 
     @property
     def distance(self) -> Distance:
         """How its codes are compared."""
-        return self.hasher.distance if self.has_model else HAMMING
+        return self.encoder.distance if self.has_model else HAMMING
 
     def close(self) -> None:
         """Let go of the files; searches that other threads have under way still end well."""
@@ -261,7 +298,7 @@ class Index:
     def _rows(self, source: Any) -> Rows:
         if not self.has_model:
             return intake.code_rows(source, self.n_bits)
-        return intake.feature_rows(source, self.hasher, self._now.meta["keep_features"])
+        return intake.feature_rows(source, self.encoder, self._now.meta["keep_features"])
 
 
 def _check_k(k: int) -> None:

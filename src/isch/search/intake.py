@@ -1,67 +1,57 @@
-"""What goes into an index: features, which its hasher turns into codes, or codes; as rows to store and as queries."""
+"""What goes into an index, as rows to store and as queries: features or pictures to be encoded, or codes."""
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isch import codes as packed
-from isch import features as feature_sources
 from isch.codes import Codes
+from isch.encoder import Encoder, open_vectors
 from isch.errors import InputError
 from isch.features import Features, dense
 from isch.search.writer import Part, Rows
 
-if TYPE_CHECKING:
-    from isch.hashing.base import Hasher
-
 CODE_ROWS = 65_536
+KEPT_ROWS, KEPT_BYTES = 1024, 64 << 20  # rows read at once where features are kept: at least so many rows or bytes
 
 
 @dataclass(frozen=True)
 class Queries:
-    """Queries as codes, and as the real values their bits are the signs of (none without a hasher)."""
+    """Queries as codes, as the real values their bits are the signs of, and as features; codes alone have neither."""
 
     codes: Codes
     values: NDArray[np.float32]
-    features: Callable[[], NDArray[np.float32]]
+    features: NDArray[np.float32]
 
 
-def feature_rows(source: Any, hasher: "Hasher", keep: str | None) -> Rows:
-    """Features, to be stored as the codes a hasher makes of them."""
-    features = _open(source)
-    if features.shape[1] != hasher.n_features_in_:
-        raise InputError(
-            f"{features.where}: expected {hasher.n_features_in_} columns, as the model has; got {features.shape[1]}"
-        )
-    return Rows(len(features), _encoded(features, hasher, keep), features.names)
+def feature_rows(source: Any, encoder: Encoder, keep: str | None) -> Rows:
+    """Features or pictures, to be stored as the codes an encoder makes of them."""
+    features = encoder.features(source)
+    return Rows(len(features), _encoded(features, encoder, keep), features.names)
 
 
 def code_rows(source: Any, n_bits: int) -> Rows:
     """Codes, to be stored as they are."""
-    features = _open(source)
+    features = open_vectors(source)
     check_codes(features.read(0, 0), n_bits, features.where)
     parts = ((check_codes(block, n_bits, features.where), None) for _, block in features.batches(CODE_ROWS))
     return Rows(len(features), parts, features.names)
 
 
-def queries(source: Any, hasher: "Hasher | None", n_bits: int) -> Queries:
-    """Queries as features for a hasher, or as codes if there is none; a single vector is one query."""
-    features = _open(source)
-    if hasher is None:
-        codes = check_codes(features.read(0, len(features)), n_bits, features.where)
-        return Queries(codes, np.empty((len(codes), 0), np.float32), lambda: np.empty((len(codes), 0), np.float32))
-    if features.shape[1] != hasher.n_features_in_:
-        raise InputError(
-            f"{features.where}: expected queries of {hasher.n_features_in_} columns, as the model has; "
-            f"got {features.shape[1]}"
-        )
-    values = hasher.project(features)
-    return Queries(packed.pack(values >= 0), values, lambda: dense(features.read(0, len(features))))
+def queries(source: Any, encoder: Encoder | None, n_bits: int) -> Queries:
+    """Queries as features or pictures for an encoder, or as codes if there is none; a single vector is one query."""
+    if encoder is None:
+        opened = open_vectors(source)
+        codes = check_codes(opened.read(0, len(opened)), n_bits, opened.where)
+        nothing = np.empty((len(codes), 0), np.float32)
+        return Queries(codes, nothing, nothing)
+    features = encoder.features(source)
+    rows = dense(features.read(0, len(features)))
+    values = encoder.hasher.project(rows)
+    return Queries(packed.pack(values >= 0), values, rows)
 
 
 def check_codes(codes: Any, n_bits: int, where: str) -> Codes:
@@ -74,23 +64,13 @@ def check_codes(codes: Any, n_bits: int, where: str) -> Codes:
     return array
 
 
-def _open(source: Any) -> Features:
-    """Any source; a single vector, also in a .npy file, is a matrix of one row."""
-    if isinstance(source, np.ndarray | list | tuple) and len(source) and np.ndim(source[0]) == 0:
-        return feature_sources.open(np.asarray(source)[None])
-    if isinstance(source, str | os.PathLike) and os.fspath(source).endswith(".npy") and os.path.isfile(source):
-        with suppress(ValueError, EOFError):
-            vector = np.load(source, mmap_mode="r", allow_pickle=False)
-            return feature_sources.open(vector[None] if vector.ndim == 1 else source)
-    return feature_sources.open(source)
-
-
-def _encoded(features: Features, hasher: "Hasher", keep: str | None) -> Iterator[Part]:
-    start = 0
-    for codes in hasher.encode(features):
-        stop = start + len(codes)
-        yield codes, None if keep is None else _kept(features.read(start, stop), keep, features.where, start)
-        start = stop
+def _encoded(features: Features, encoder: Encoder, keep: str | None) -> Iterator[Part]:
+    """Codes, and the features themselves where they are kept; each row is read once."""
+    if keep is None:
+        yield from ((codes, None) for codes in encoder.hasher.encode(features))
+        return
+    for start, block in features.batches(max(KEPT_ROWS, KEPT_BYTES // (features.shape[1] * features.dtype.itemsize))):
+        yield encoder.hasher.transform(block), _kept(block, keep, features.where, start)
 
 
 def _kept(block: Any, dtype: str, where: str, start: int) -> NDArray[Any]:

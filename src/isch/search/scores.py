@@ -111,6 +111,16 @@ def sums_over_bits(unset: Floats, is_set: Floats, words: int) -> Measure:
     return measure
 
 
+def costs(projections: Floats) -> tuple[Floats, Floats]:
+    """What each bit adds to the asymmetric distance when it is 0 and when it is 1: |z_i| where the sign differs."""
+    return np.maximum(projections, 0), np.maximum(-projections, 0)
+
+
+def asymmetric(projections: Floats, words: int) -> Measure:
+    """Σ |z_i| [sign z_i ≠ b_i]."""
+    return sums_over_bits(*costs(projections), words)
+
+
 def weighted(queries: Codes, weights: Floats, words: int) -> Measure:
     """Σ w_i [a_i ≠ b_i]."""
     bits = unpack(queries, len(weights))

@@ -25,7 +25,6 @@ from isch.search.exact import CodeTable, nearest
 from isch.search.filters import Where, condition
 from isch.search.segments import Segment
 
-GATHER = 1 / 16  # a filter that leaves at most this part of a segment is served by copying those rows
 FILTERS = 16  # filters whose rows are remembered
 ATTEMPTS = 100  # at opening, each of which loses against a compaction
 
@@ -120,17 +119,7 @@ class Snapshot:
     def _scan(
         self, i: int, queries: Codes, k: int, distance: Distance, allowed: Rows | None
     ) -> tuple[NDArray[np.int32] | NDArray[np.float32], Rows]:
-        segment = self.segments[i]
-        if allowed is None:
-            return nearest(queries, self.table(i), k, distance, self.live[i])
-        if len(allowed) > GATHER * len(segment):
-            mask = np.zeros(len(segment), np.bool_)
-            mask[allowed] = True
-            return nearest(queries, self.table(i), k, distance, mask)
-        if not len(allowed):
-            return np.empty((len(queries), 0), np.int32), np.empty((len(queries), 0), np.int64)
-        distances, places = nearest(queries, CodeTable(segment.codes(allowed)), k, distance)
-        return distances, allowed[places]
+        return nearest(queries, self.table(i), k, distance, self.live[i] if allowed is None else allowed)
 
     def table(self, i: int) -> CodeTable:
         """The codes of a segment, as they lie on disk."""

@@ -1,0 +1,38 @@
+"""Pictures as a feature matrix: described when their rows are read."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from isch.describe.base import Describer
+from isch.describe.images import name_of, sources
+from isch.errors import InputError
+from isch.features import Block, Features
+
+
+class PictureFeatures(Features):
+    """One row per picture; a picture that cannot be read is an error, which names it."""
+
+    def __init__(self, describer: Describer, pictures: Any) -> None:
+        self._describer = describer
+        listed: Any = [pictures] if isinstance(pictures, np.ndarray) and pictures.ndim == 3 else sources(pictures)
+        self._pictures = list(listed)
+        if not self._pictures:
+            raise InputError("n_samples = 0: there are no pictures to describe")
+        self.shape = (len(self._pictures), describer.n_features_out)
+        self.dtype = np.dtype(np.float32)
+        self.where = name_of(pictures, 0) if isinstance(pictures, str | os.PathLike) else "the pictures"
+        if all(isinstance(picture, str | os.PathLike) for picture in self._pictures):
+            self.names = [name_of(picture, i) for i, picture in enumerate(self._pictures)]
+
+    def read(self, start: int, stop: int) -> Block:
+        if start == stop:
+            return np.empty((0, self.shape[1]), self.dtype)
+        block: Block = self._describer.transform(self._pictures[start:stop])
+        return block
+
+    def batches(self, rows: int) -> Iterator[tuple[int, Block]]:
+        step = max(1, min(rows, self._describer.batch_size * 16))
+        return super().batches(step)
