@@ -456,6 +456,21 @@ def test_arrays_in_any_memory_order(index: Index) -> None:
     assert index.search(np.repeat(codes(50), 2, axis=0)[::2], k=1).keys == [[i] for i in range(50)]
 
 
+@pytest.mark.parametrize("at_once", [1, 7, 1_000])
+def test_batches_go_through_all_items_that_are_there(tmp_path: Path, hasher: Any, at_once: int) -> None:
+    index, data = Index.create(tmp_path / "x.isch", hasher, keep_features="float32"), vectors(30)
+    for part in np.split(np.arange(30), [10, 11]):
+        index.add(data[part], keys=[f"k{i}" for i in part], metadata=[{"i": int(i)} for i in part])
+    index.delete(["k0", "k12", "k29"])
+    left = [i for i in range(30) if i not in (0, 12, 29)]
+    batches = list(index.batches(at_once))
+    assert [key for batch in batches for key in batch.keys] == [f"k{i}" for i in left]
+    assert [note for batch in batches for note in batch.metadata] == [{"i": i} for i in left]
+    np.testing.assert_array_equal(np.concatenate([batch.codes for batch in batches]), hasher.transform(data[left]))
+    np.testing.assert_array_equal(np.concatenate([batch.features for batch in batches]), data[left])
+    assert max(len(batch.keys) for batch in batches) <= at_once
+
+
 def test_features_that_do_not_fit(tmp_path: Path, hasher: Any) -> None:
     index = Index.create(tmp_path / "x.isch", hasher, keep_features="float16")
     with pytest.raises(InputError, match="expected 12 columns, as the model has; got 11"):

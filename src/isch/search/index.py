@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from isch.hashing.base import Hasher
 
 WAIT_SECONDS = 5.0
+BATCH_ROWS = 16_384
 
 
 class Item(NamedTuple):
@@ -47,6 +48,15 @@ class Item(NamedTuple):
     key: Key
     code: Codes
     metadata: Metadata
+    features: NDArray[np.float32] | None
+
+
+class Batch(NamedTuple):
+    """Some items of an index, in columns."""
+
+    keys: list[Key]
+    codes: Codes
+    metadata: list[Metadata]
     features: NDArray[np.float32] | None
 
 
@@ -196,6 +206,16 @@ class Index:
     def __iter__(self) -> Iterator[Key]:
         """All keys in the order they were added."""
         return self._now.keys()
+
+    def batches(self, rows: int = BATCH_ROWS) -> Iterator[Batch]:
+        """All items in the order they were added, at most ``rows`` at a time."""
+        snapshot = self._now
+        for chosen in snapshot.live_rows(rows):
+            ids = snapshot.ids(chosen)
+            items = snapshot.items(ids.tolist())
+            listed = [items[item] for item in ids.tolist()]
+            keys, notes = [key for key, _ in listed], [parsed(text) for _, text in listed]
+            yield Batch(keys, snapshot.codes(chosen), notes, snapshot.features(chosen) if self._keeps else None)
 
     def refresh(self) -> bool:
         """See the latest state; says whether it is a new one."""

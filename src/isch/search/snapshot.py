@@ -84,6 +84,13 @@ class Snapshot:
         dead = is_dead(self.dead, segment.ids())
         return ~dead if dead.any() else None
 
+    def live_rows(self, at_once: int) -> Iterator[Rows]:
+        """The numbers of all rows that are not deleted, in order, at most ``at_once`` at a time."""
+        for segment, offset, live in zip(self.segments, self.offsets, self.live, strict=False):
+            rows = np.arange(len(segment)) if live is None else np.flatnonzero(live)
+            for start in range(0, len(rows), at_once):
+                yield rows[start : start + at_once] + offset
+
     def allowed(self, where: Where) -> Allowed:
         """The rows of each segment that a filter allows."""
         wanted = condition(where)
