@@ -41,6 +41,7 @@ class Describer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Base of all descriptors."""
 
     name: ClassVar[str]  # in the registry, in model files, at the command line
+    revision: ClassVar[int] = 1  # raised when vectors change beyond rounding: stored results of older ones are stale
     learns: ClassVar[bool] = False  # whether ``fit`` must come before ``transform``
     batch_size: ClassVar[int] = 64  # pictures that one thread describes at once
     _parameter_constraints: ClassVar[dict[str, list[Any]]]

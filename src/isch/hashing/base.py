@@ -32,6 +32,7 @@ class Hasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Base of all hashing methods."""
 
     name: ClassVar[str]  # in the registry, in model files, at the command line
+    revision: ClassVar[int] = 1  # raised when codes change beyond rounding: stored results of older ones are stale
     _parameter_constraints: ClassVar[dict[str, list[Any]]]
 
     n_bits: int
