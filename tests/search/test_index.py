@@ -471,6 +471,18 @@ def test_batches_go_through_all_items_that_are_there(tmp_path: Path, hasher: Any
     assert max(len(batch.keys) for batch in batches) <= at_once
 
 
+def test_a_search_may_be_kept_to_some_items(tmp_path: Path, hasher: Any) -> None:
+    index, data = Index.create(tmp_path / "x.isch", hasher), vectors(40)
+    for part in np.split(np.arange(40), [15]):
+        index.add(data[part], keys=part.tolist(), metadata=[{"even": int(i) % 2 == 0} for i in part])
+    index.delete([4])
+    chosen = [4, 7, 8, 20, 33, 99, "absent"]
+    assert sorted(index.search(data[0], k=40, among=chosen).keys[0]) == [7, 8, 20, 33]
+    assert sorted(index.search(data[0], k=40, among=chosen, where={"even": True}).keys[0]) == [8, 20]
+    assert index.search(data[0], k=40, among=[]).keys == [[]]
+    assert index.search(data[0], k=2, among=20).keys == [[20]]
+
+
 def test_features_that_do_not_fit(tmp_path: Path, hasher: Any) -> None:
     index = Index.create(tmp_path / "x.isch", hasher, keep_features="float16")
     with pytest.raises(InputError, match="expected 12 columns, as the model has; got 11"):

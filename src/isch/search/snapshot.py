@@ -91,8 +91,19 @@ class Snapshot:
             for start in range(0, len(rows), at_once):
                 yield rows[start : start + at_once] + offset
 
-    def allowed(self, where: Where) -> Allowed:
-        """The rows of each segment that a filter allows."""
+    def allowed(self, where: Where | None, among: list[Key] | None) -> Allowed | None:
+        """The rows of each segment that a filter and a list of keys allow; None: all."""
+        listed = None if among is None else self._listed(among)
+        if where is None:
+            return listed
+        fitting = self._fitting(where)
+        return fitting if listed is None else [np.intersect1d(*both) for both in zip(fitting, listed, strict=True)]
+
+    def _listed(self, keys: list[Key]) -> Allowed:
+        ids = np.unique(np.fromiter(self.find(keys).values(), np.int64))
+        return [segment.rows(ids) for segment in self.segments]
+
+    def _fitting(self, where: Where) -> Allowed:
         wanted = condition(where)
         name = repr(wanted)
         with self.lock:
@@ -106,14 +117,14 @@ class Snapshot:
             return self._filters[name]
 
     def nearest(
-        self, queries: Codes, k: int, distance: Distance, where: Where | None
+        self, queries: Codes, k: int, distance: Distance, allowed: Allowed | None
     ) -> tuple[NDArray[np.int32] | NDArray[np.float32], Rows]:
-        """(distances, rows) of the k nearest that a filter allows, sorted by (distance, row)."""
-        allowed = None if where is None else self.allowed(where)
+        """(distances, rows) of the k nearest of the rows allowed, sorted by (distance, row)."""
+        masks = self.live if allowed is None else allowed
         found = [
             (distances, rows + self.offsets[i])
-            for i in range(len(self.segments))
-            for distances, rows in [self._scan(i, queries, k, distance, None if allowed is None else allowed[i])]
+            for i, mask in enumerate(masks)
+            for distances, rows in [nearest(queries, self.table(i), k, distance, mask)]
         ]
         if not found:
             return np.empty((len(queries), 0), np.int32), np.empty((len(queries), 0), np.int64)
@@ -122,11 +133,6 @@ class Snapshot:
         distances, rows = (np.concatenate([part[j] for part in found], axis=1) for j in (0, 1))
         order = np.argsort(distances, axis=1, kind="stable")[:, :k]
         return np.take_along_axis(distances, order, axis=1), np.take_along_axis(rows, order, axis=1)
-
-    def _scan(
-        self, i: int, queries: Codes, k: int, distance: Distance, allowed: Rows | None
-    ) -> tuple[NDArray[np.int32] | NDArray[np.float32], Rows]:
-        return nearest(queries, self.table(i), k, distance, self.live[i] if allowed is None else allowed)
 
     def table(self, i: int) -> CodeTable:
         """The codes of a segment, as they lie on disk."""
