@@ -116,3 +116,43 @@ def test_a_pipe_is_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="it is a device or pipe, not a file"), replacing(tmp_path / "pipe"):
         pass
     assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_file_that_somebody_has_open_is_replaced_when_they_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Windows, where a file cannot be replaced while it is open."""
+    refusals = [PermissionError(13, "in use"), PermissionError(13, "in use")]
+    rename = os.replace
+
+    def busy(source: Path, target: Path) -> None:
+        if refusals:
+            raise refusals.pop()
+        rename(source, target)
+
+    monkeypatch.setattr(os, "replace", busy)
+    with replacing(tmp_path / "x") as temporary:
+        temporary.write_text("new")
+    assert (tmp_path / "x").read_text() == "new"
+    refusals += [PermissionError(13, "in use")] * 1000
+    monkeypatch.setattr(files, "PATIENCE", 0.05)
+    with pytest.raises(FileError, match="cannot write .*x: in use"), replacing(tmp_path / "x") as temporary:
+        temporary.write_text("newer")
+    assert os.listdir(tmp_path) == ["x"]
+
+
+def test_folders_are_not_synced_where_they_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows, where opening a folder is refused."""
+    opened = os.open
+
+    def no_folders(path: Path, flags: int) -> int:
+        if os.path.isdir(path):
+            raise PermissionError(13, "Permission denied")
+        assert flags & os.O_RDWR
+        return opened(path, flags)
+
+    (tmp_path / "x").touch()
+    monkeypatch.delattr(os, "O_DIRECTORY")
+    monkeypatch.setattr(files.os, "open", no_folders)
+    files.sync(tmp_path)
+    files.sync(tmp_path / "x")

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,8 @@ from secrets import token_hex
 from typing import BinaryIO
 
 from isch.errors import FileError
+
+PATIENCE = 2.0  # seconds that a file which somebody has open is given to be let go, where systems refuse to replace it
 
 KINDS = {
     stat.S_IFDIR: "a folder",
@@ -87,10 +90,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         temporary.touch(exist_ok=False)
         yield temporary
+        sync(temporary)
         if mode is not None:
             temporary.chmod(mode)
-        sync(temporary)
-        os.replace(temporary, target)
+        _rename(temporary, target)
         sync(target.parent)
     except OSError as error:
         raise (
@@ -113,9 +116,24 @@ def check_writable(target: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Force a file, or the entries of a folder, to disk."""
-    handle = os.open(path, os.O_RDONLY)
+    """Force a file, or the entries of a folder, to disk. Windows opens no folders, and keeps their entries itself."""
+    folder = path.is_dir()
+    if folder and not hasattr(os, "O_DIRECTORY"):
+        return
+    handle = os.open(path, os.O_RDONLY if folder else os.O_RDWR)  # Windows syncs only what is open for writing
     try:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _rename(temporary: Path, target: Path) -> None:
+    """Take the target's place; Windows refuses while another process has it open, which readers have for moments."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return os.replace(temporary, target)
+        except PermissionError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.02)

@@ -19,9 +19,9 @@ from scipy.sparse import csr_array
 import isch
 from isch import Index
 from isch.errors import FileError, FormatError, InputError, LockedError, ParameterError
+from isch.locks import locked
 from isch.search import snapshot as snapshots
 from isch.search.exact import nearest
-from isch.search.lock import locked
 from isch.search.writer import absorbed
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -166,7 +166,7 @@ def test_keys_may_be_anything_a_path_or_number_can_be(index: Index) -> None:
     assert all(key in again for key in keys)
     assert again.search(codes(10)[1], k=1).keys == [["../../etc/passwd"]]
     assert again.delete(keys) == 10
-    assert sorted(p.name for p in index.path.iterdir() if p.name[0] != "c") == ["lock", "segments"]
+    assert sorted(p.name for p in index.path.iterdir() if p.name[0] != "c") == ["lock", "lock.holder", "segments"]
 
 
 def test_deletion_is_immediate_and_survives(index: Index) -> None:
@@ -320,7 +320,7 @@ def test_threads_search_and_write_one_index(index: Index) -> None:
 def test_a_second_writer_is_told_who_writes(index: Index) -> None:
     index.add(codes(3))
     other = Index.open(index.path, wait=0)
-    with locked(index.path / "lock", 0), pytest.raises(LockedError, match=f"process {os.getpid()} on"):
+    with locked(index.path / "lock", 0, "is writing"), pytest.raises(LockedError, match=f"process {os.getpid()} on"):
         other.delete([0])
     assert other.delete([0]) == 1
 
@@ -356,6 +356,7 @@ def test_a_folder_that_cannot_be_written_can_be_read(index: Index, tmp_path: Pat
             path.chmod(0o755)
     script = f"""
 import os
+import filelock
 from isch import Index
 from isch.errors import FileError
 with Index.open({str(index.path)!r}) as index:  # the interpreter itself may lie where only root can read

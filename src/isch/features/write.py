@@ -10,23 +10,24 @@ names and labels of its rows. ``finish`` puts them together under the final name
 A sparse matrix in an .h5 file is stored as compressed float16.
 """
 
-import fcntl
 import json
 import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from isch.errors import FileError, FormatError, InputError, LockedError, require, unknown
+from isch.errors import FileError, FormatError, InputError, require, unknown
 from isch.features.base import Block, dense, stack
 from isch.files import check_writable, replacing
+from isch.locks import locked
 
 SUFFIXES = (".h5", ".hdf5", ".npy", ".npz")
 PART_BYTES = 32 << 20
@@ -54,7 +55,8 @@ class Writer:
 
     def __enter__(self) -> Self:
         self.folder.mkdir(exist_ok=True)
-        self._lock = _locked(self.folder)
+        self._lock = ExitStack()
+        self._lock.enter_context(locked(self.folder / "lock", 0, "is writing to it"))
         try:
             self._check_recipe()
             for part in self._parts():
@@ -133,17 +135,6 @@ class Writer:
                 f"{self.folder} holds work begun with other options ({file.read_text()}); "
                 f"delete it to begin anew, or write to another file"
             )
-
-
-def _locked(folder: Path) -> IO[str]:
-    """An open file that only one process can hold."""
-    file = (folder / "lock").open("w")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        file.close()
-        raise LockedError(f"{folder}: another process is writing to it") from error
-    return file
 
 
 def _size(block: Block) -> int:

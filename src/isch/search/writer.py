@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from isch import progress
 from isch.codes import Codes
 from isch.errors import InputError
+from isch.locks import locked
 from isch.search import keys as key_rules
 from isch.search.catalog import Catalog, Key, SegmentRow, is_dead
-from isch.search.lock import locked
 from isch.search.segments import CODES, FEATURES, Ids, Segment, SegmentWriter, codes_path, features_path
 
 SMALL_ROWS = 4096  # segments up to this are one size class; each further class is 8 times larger
@@ -166,7 +166,7 @@ class Writer:
 @contextmanager
 def writing(folder: Path, wait: float) -> Iterator[Writer]:
     """Hold the index for writing."""
-    with locked(folder / "lock", wait):
+    with locked(folder / "lock", wait, "is writing to this index"):
         catalog = Catalog.writing(folder / "catalog.sqlite")
         try:
             writer = Writer(folder, catalog)
