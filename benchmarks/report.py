@@ -6,6 +6,8 @@ import re
 from importlib.metadata import version
 from pathlib import Path
 
+from isch.evaluate import markdown
+
 DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
 
@@ -23,8 +25,7 @@ def section(name: str, markdown: str) -> None:
 
 def table(header: list[str], rows: list[list[object]]) -> str:
     """A Markdown table; floats with three significant digits."""
-    lines = [header, ["---"] * len(header), *([_cell(value) for value in row] for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return markdown.table(header, [[_cell(value) for value in row] for row in rows])
 
 
 def machine(*packages: str) -> str:

@@ -5,7 +5,8 @@
     │   └── ParameterError   a constructor or option value outside its range
     ├── FileError            a file or folder that cannot be read or written as asked (also an OSError)
     │   ├── FormatError      not the format it should be, damaged, or of a newer version
-    │   └── LockedError      another process is writing to it
+    │   ├── LockedError      another process is writing to it
+    │   └── MissingData      the files of a dataset, or the results of an experiment, are not there
     └── MissingExtra         an optional package is needed (also an ImportError)
 
     IschWarning              the result is usable but probably not what was wanted (a UserWarning)
@@ -40,6 +41,10 @@ class FormatError(FileError):
 
 class LockedError(FileError):
     """Another process holds the right to write."""
+
+
+class MissingData(FileError):
+    """The files of a dataset, or the stored results of an experiment, are not there."""
 
 
 class MissingExtra(IschError, ImportError):

@@ -40,8 +40,8 @@ def toy(tmp_path: Path) -> Path:
 def test_run_plot_and_run_again(toy: Path) -> None:
     first = isch("run", "toy.toml", folder=toy)
     assert first.returncode == 0, first.stderr
-    assert re.search(r"seed 0 lsh 8 bits precision@5 .* 2 to come, about 1 min\)", first.stdout)
-    assert len(list((toy / "results" / "toy").glob("*.json"))) == 3
+    assert re.search(r"seed 0 lsh 8 bits precision@5 .* 2 left, about 1 min\)", first.stdout)
+    assert len((toy / "results" / "toy.csv").read_text().splitlines()) == 1 + 3
     plot = isch("plot", "toy.toml", "-o", "pictures", folder=toy)
     assert plot.returncode == 0, plot.stderr
     assert "| method | 8 |" in plot.stdout
@@ -53,20 +53,23 @@ def test_run_plot_and_run_again(toy: Path) -> None:
     assert "(3 stored before)" in again.stdout
 
 
-def test_a_killed_run_goes_on(toy: Path) -> None:
+def test_a_killed_run_goes_on_and_what_it_had_done_can_be_collected(toy: Path) -> None:
     command = [sys.executable, "-m", "isch", "bench", "run", "toy.toml", "--seeds", "12"]
-    process = subprocess.Popen(command, cwd=toy, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    folder = toy / "results" / "toy"
+    environment = os.environ | {"ISCH_CACHE": str(toy / "cache")}
+    process = subprocess.Popen(command, cwd=toy, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
-    while len(list(folder.glob("[!.]*.json"))) < 4 and time.monotonic() < deadline:
+    while len(list((toy / "cache").glob("runs/*/toy/[!.]*.json"))) < 4 and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    done = {path.name: path.stat().st_mtime_ns for path in folder.glob("[!.]*.json")}
-    assert 4 <= len(done) < 36
+    done = len(list((toy / "cache").glob("runs/*/toy/[!.]*.json")))
+    assert 4 <= done < 36
+    assert not (toy / "results" / "toy.csv").exists()
+    assert "| LSH |" in isch("plot", "toy.toml", folder=toy).stdout
+    assert f"results/toy.csv: {done} runs added" in isch("collect", folder=toy).stdout
+    assert isch("collect", folder=toy).stdout == "nothing to collect\n"
     rest = isch("run", "toy.toml", "--seeds", "12", folder=toy)
-    assert f"({len(done)} stored before)" in rest.stdout, rest.stderr
-    assert all((folder / name).stat().st_mtime_ns == stamp for name, stamp in done.items())
+    assert f"({done} stored before)" in rest.stdout, rest.stderr
 
 
 def test_list_names_the_files_of_what_is_not_there(tmp_path: Path) -> None:
@@ -74,7 +77,9 @@ def test_list_names_the_files_of_what_is_not_there(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "vlad" in done.stdout
     assert "s1/1.pgm … s40/10.pgm" in done.stdout
-    assert "data: mnist: will be downloaded to" in done.stdout
+    assert "data: wdref (missing)" in done.stdout
+    assert done.stdout.count("will be downloaded to") == 2
+    assert done.stdout.count("s1/1.pgm … s40/10.pgm") == 1
     assert not (tmp_path / "none").exists()
 
 

@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from isch.evaluate.runs import Result, Run
+
 TOML = """
 title = "toy"
 bits = [8, 16]
@@ -55,3 +57,19 @@ def _write(top: Path) -> Path:
     path = top / "toy.toml"
     path.write_text(TOML.format(folder=folder))
     return path
+
+
+@pytest.fixture
+def result() -> Result:
+    """A made-up result."""
+    run = Run({"dataset": "mnist", "fingerprint": "f"}, {"total": 3}, ("map",), "isch", "isch", {"tau": 0.1}, 32, 0)
+    return Result(
+        run,
+        {"map": {"expected": 0.5, "pessimistic": 0.25, "optimistic": 0.75}},
+        {"ranks": [1.0, 2.0], "precision": [1.0, 0.123457], "recall": [0.5, float("inf")]},
+        {"training_seconds": 1.5, "encoding_per_second": 1456102.7837259101},
+        np.array([0.25, np.nan, 1.0]),
+        {"lambda_star": 27.71715300530481},
+        "isch 1",
+        {"date": "2026-01-01T00:00:00+00:00", "versions": {"numpy": "2.4"}},
+    )

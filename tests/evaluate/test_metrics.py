@@ -21,7 +21,6 @@ from isch.evaluate.metrics import (
     from_floats,
     from_integers,
     measure,
-    radix_sort,
 )
 
 NAMES = ("precision@1", "precision@3", "precision@9", "recall@2", "recall@5", "map", "map-trapezoid")
@@ -134,14 +133,6 @@ def test_float_and_integer_profiles_agree(seed: int) -> None:
             for rule in (False, True):
                 values = [average_precision(p.sizes, p.hits, rule) for p in (one, other)]
                 np.testing.assert_allclose(*values, rtol=1e-12)
-
-
-@pytest.mark.parametrize("dtype", [np.uint32, np.uint64])
-def test_radix_sort_is_the_sort_of_numpy(dtype: Any) -> None:
-    keys = np.random.default_rng(0).integers(0, np.iinfo(dtype).max, 5000, dtype, endpoint=True) >> dtype(3)
-    keys[:100] = keys[100:200]
-    for part in (keys, keys[:1], keys[:0]):
-        np.testing.assert_array_equal(radix_sort(part), np.sort(part))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -10,14 +10,15 @@ from scipy.stats import ttest_rel
 
 from isch.errors import FileError, ParameterError
 from isch.evaluate import figures, report
-from isch.evaluate.experiment import execute, read
-from isch.evaluate.results import Store
+from isch.evaluate.execution import execute
+from isch.evaluate.experiment import read
+from isch.evaluate.store import Store
 from isch.evaluate.summary import Cell, Summary, summarise
 
 
 @pytest.fixture(scope="module")
 def summary(shared_toy: Path) -> Summary:
-    store = Store(shared_toy.parent / "results")
+    store = Store(shared_toy.parent / "results", shared_toy.parent / "cache")
     list(execute(read(str(shared_toy)), store, shared_toy.parent / "cache"))
     for path in (shared_toy.parent / "data").iterdir():
         path.unlink()
@@ -78,7 +79,7 @@ def test_the_table_has_each_method_and_length(summary: Summary) -> None:
     table = report.quality_table(summary)
     assert table.splitlines()[0] == "| method | 8 | 16 |"
     assert "**ISCH**" in table
-    assert "2-norm (96 B an item)" in table
+    assert "2-norm (96 B per item)" in table
     value = report.number(summary.cells["lsh", 8].mean("precision@10"))
     assert any("LSH" in line and value in line for line in table.splitlines())
 
@@ -92,7 +93,7 @@ def test_a_cell_of_fewer_seeds_says_so(summary: Summary) -> None:
 def test_what_isch_learned_is_told(summary: Summary) -> None:
     table = report.learned_table(summary)
     assert table is not None
-    learned = summary.cells["isch", 16].results[0].context["learned"]
+    learned = summary.cells["isch", 16].results[0].learned
     assert f"from {learned['n_samples']:,.0f} rows" in table
     assert len(table.splitlines()) == 2 + 2 + len(summary.row("isch"))
     assert report.learned_table(replace(summary, cells={("lsh", 8): summary.cells["lsh", 8]})) is None
@@ -122,7 +123,8 @@ def test_without_isch_the_verdict_is_about_pca(summary: Summary) -> None:
 def test_the_report_has_a_section_for_what_was_run_and_names_what_was_not(
     summary: Summary, shared_toy: Path, tmp_path: Path
 ) -> None:
-    written = report.write(Store(shared_toy.parent / "results"), tmp_path / "results.md", [str(shared_toy), "mnist"])
+    store = Store(shared_toy.parent / "results", tmp_path / "cache")
+    written = report.write(store, tmp_path / "results.md", [str(shared_toy), "mnist"])
     text = (tmp_path / "results.md").read_text()
     assert written == ["toy"]
     assert "(figures/toy.png)" in text
@@ -130,7 +132,7 @@ def test_the_report_has_a_section_for_what_was_run_and_names_what_was_not(
     assert "`isch bench run mnist`" in text
     assert (tmp_path / "figures" / "toy.png").exists()
     with pytest.raises(FileError, match="does not exist"):
-        report.write(Store(shared_toy.parent / "results"), tmp_path / "none" / "results.md")
+        report.write(store, tmp_path / "none" / "results.md")
 
 
 @pytest.mark.parametrize(("value", "text"), [(0.8123, ".812"), (0.05, ".050"), (1.0, "1"), (float("nan"), "–")])

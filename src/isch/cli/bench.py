@@ -3,15 +3,19 @@
 import time
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from isch.errors import ParameterError
 
+if TYPE_CHECKING:
+    from isch.evaluate.experiment import Experiment
+    from isch.evaluate.store import Store
+
 Name = Annotated[str, typer.Argument(help="An experiment of isch bench list, or a TOML file.")]
-Results = Annotated[Path, typer.Option(help="The folder of stored results.")]
-Cache = Annotated[Path | None, typer.Option(help="The folder of computed features; default $ISCH_CACHE.")]
+Results = Annotated[Path, typer.Option(help="The folder of result tables.")]
+Cache = Annotated[Path | None, typer.Option(help="The folder of features and runs in progress; default $ISCH_CACHE.")]
 
 bench = typer.Typer(
     help="Repeat the paper's experiments, on its data or yours.", no_args_is_help=True, rich_markup_mode=None
@@ -23,43 +27,62 @@ def attach(app: typer.Typer) -> None:
     app.add_typer(bench, name="bench")
 
 
+def _store(results: Path, cache: Path | None) -> "Store":
+    from isch.evaluate.prepare import cache_home
+    from isch.evaluate.store import Store
+
+    return Store(results, cache or cache_home())
+
+
 @bench.command("list")
 def list_experiments() -> None:
     """List the experiments, their data, and whether it is there."""
-    from isch.evaluate import datasets, experiment
+    from isch.evaluate import experiment
+    from isch.evaluate.datasets import data_home
 
-    for name in experiment.names():
-        spec = experiment.read(name)
-        typer.echo(f"{name:12} {spec.title} ({spec.paper})")
+    specs = [experiment.read(name) for name in experiment.names()]
+    states = _states(specs)
+    for spec in specs:
+        typer.echo(f"{spec.name:12} {spec.title} ({spec.paper})")
         for variant in (spec, spec.stand_in):
             if variant is not None:
-                state = datasets.state(variant.data["dataset"], variant.data.get("path"))
+                dataset = variant.data["dataset"]
                 role = "stand-in" if variant.is_stand_in else "data"
-                typer.echo(f"{'':12} {role}: {variant.data['dataset']}: {state}")
+                typer.echo(f"{'':12} {role}: {dataset}{'' if states[dataset] == 'here' else ' (missing)'}")
+    typer.echo(f"\nData below {data_home()}:")
+    for dataset, state in sorted(states.items()):
+        typer.echo(f"{dataset:12} {state}")
+
+
+def _states(specs: "list[Experiment]") -> dict[str, str]:
+    """Of each dataset once: whether it is here, or what is missing."""
+    from isch.evaluate import datasets
+
+    variants = [v for spec in specs for v in (spec, spec.stand_in) if v is not None]
+    return {v.data["dataset"]: datasets.state(v.data["dataset"], v.data.get("path")) for v in variants}
 
 
 @bench.command()
 def run(
     name: Name,
-    bits: Annotated[str | None, typer.Option(help="Code lengths, as 32,64,128.")] = None,
-    methods: Annotated[str | None, typer.Option(help="Methods, as isch,itq,lsh.")] = None,
+    bits: Annotated[str | None, typer.Option(help="Code lengths, such as 32,64,128.")] = None,
+    methods: Annotated[str | None, typer.Option(help="Methods, such as isch,itq,lsh.")] = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds.", min=1)] = None,
     results: Results = Path("results"),
     cache: Cache = None,
-    redo: Annotated[str | None, typer.Option(help="Methods to run again although stored.")] = None,
+    redo: Annotated[str | None, typer.Option(help="Methods to run again although they are stored.")] = None,
 ) -> None:
-    """Train, encode, search and measure; what is stored already is not run again."""
+    """Train, encode, search and measure; runs only what is missing or stale."""
     from isch.cli.progress import shown
-    from isch.evaluate import experiment
+    from isch.evaluate import execution, experiment
     from isch.evaluate.prepare import cache_home
-    from isch.evaluate.results import Store
 
     spec = experiment.available(experiment.read(name))
     spec = spec.narrowed(_numbers(bits), _words(methods), seeds)
-    headline, stored, began, made = spec.measures[0], 0, time.monotonic(), 0
+    store, headline, stored, began, made = _store(results, cache), spec.measures[0], 0, time.monotonic(), 0
     typer.echo(f"{spec.title}: {len(spec.runs())} runs on {spec.data['dataset']}")
     with shown():
-        for outcome in experiment.execute(spec, Store(results), cache or cache_home(), _words(redo) or ()):
+        for outcome in execution.execute(spec, store, cache or cache_home(), _words(redo) or ()):
             ran = outcome.run
             what = f"seed {ran.seed} {ran.label} {'' if ran.bits is None else f'{ran.bits} bits '}"
             if outcome.refusal:
@@ -73,12 +96,23 @@ def run(
                 ahead = _ahead(outcome.left, (time.monotonic() - began) / (made + 1))
                 typer.echo(f"{what}{headline} {value:.4f} (training {spent:.1f} s{ahead})")
             made += 1
-    typer.echo(f"results in {results / spec.name} ({stored} stored before); next: isch bench plot {quote(name)}")
+    typer.echo(f"results in {store.path(spec.name)} ({stored} stored before); next: isch bench plot {quote(name)}")
 
 
 def _ahead(left: int, seconds: float) -> str:
-    """How many runs are still to come, and how long they take at so many seconds each."""
-    return f"; {left} to come, about {max(seconds * left / 60, 1):.0f} min" if left else ""
+    """How many runs remain, and how long they take at so many seconds each."""
+    return f"; {left} left, about {max(seconds * left / 60, 1):.0f} min" if left else ""
+
+
+@bench.command()
+def collect(results: Results = Path("results"), cache: Cache = None) -> None:
+    """Add runs that were killed before they could do it themselves to the tables of results."""
+    store = _store(results, cache)
+    names = store.uncollected()
+    for name in names:
+        typer.echo(f"{store.path(name)}: {store.collect(name)} runs added")
+    if not names:
+        typer.echo("nothing to collect")
 
 
 @bench.command()
@@ -86,13 +120,13 @@ def plot(
     name: Name,
     results: Results = Path("results"),
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder of the figures.")] = Path("figures"),
+    cache: Cache = None,
 ) -> None:
     """Draw the figures of an experiment from stored results, and print and write its table."""
     from isch.evaluate import experiment, figures, report
-    from isch.evaluate.results import Store
     from isch.evaluate.summary import summarise
 
-    summary = summarise(experiment.read(name), Store(results))
+    summary = summarise(experiment.read(name), _store(results, cache))
     written = [*figures.draw(summary, output), report.write_table(summary, output)]
     typer.echo(f"{figures.measure_name(summary.headline)}\n\n{report.quality_table(summary)}\n")
     typer.echo(f"written: {', '.join(map(str, written))}")
@@ -102,12 +136,12 @@ def plot(
 def write_report(
     results: Results = Path("results"),
     output: Annotated[Path, typer.Option("--output", "-o", help="The report.")] = Path("docs/results.md"),
+    cache: Cache = None,
 ) -> None:
     """Write every figure and table, and where they agree with the paper, as Markdown."""
     from isch.evaluate import report
-    from isch.evaluate.results import Store
 
-    written = report.write(Store(results), output)
+    written = report.write(_store(results, cache), output)
     typer.echo(f"{output}: {', '.join(written) or 'no results stored yet'}")
 
 

@@ -12,7 +12,7 @@ from isch import describe
 from isch import features as sources
 from isch.describe.files import kept
 from isch.errors import InputError
-from isch.evaluate import fingerprint
+from isch.evaluate import digest, revisions
 from isch.evaluate.datasets import Dataset
 from isch.evaluate.local import LocalVLAD
 from isch.evaluate.prepare import DataSpec
@@ -21,7 +21,7 @@ from isch.features.write import Writer
 
 
 def features_of(dataset: Dataset, spec: DataSpec, cache: Path) -> Features:
-    """The features, from ``cache`` if the present code has made them before.
+    """The features, from ``cache`` if the present revision of the descriptor has made them before.
 
     They are written batch by batch, so they may be larger than memory, and interrupted work goes on.
     """
@@ -29,7 +29,7 @@ def features_of(dataset: Dataset, spec: DataSpec, cache: Path) -> Features:
         if dataset.features is None:
             raise InputError(f"{dataset.name}: holds images and no features; the experiment must name a descriptor")
         return dataset.features
-    made_of = [fingerprint.of_data(dataset, cache), fingerprint.of_code(descriptor=spec.descriptor)]
+    made_of = [digest.of_data(dataset, cache), revisions.of_descriptor(spec.descriptor)]
     recipe = {"made of": made_of, "descriptor": spec.descriptor, "options": spec.descriptor_options}
     key = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:16]
     stem = f"{dataset.name}-{spec.descriptor}-{key}"

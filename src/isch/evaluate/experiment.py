@@ -1,30 +1,35 @@
-"""Experiments as data: one TOML file says which data, methods, code lengths, seeds and measures; this runs it."""
+"""Experiments as data: one TOML file says which data, methods, code lengths, seeds and measures.
 
-import json
+An experiment file may come from a stranger. Everything in it is checked before anything runs, and its name and labels
+are such that no file is written outside the folders the user names.
+"""
+
+import re
 import tomllib
-from collections import Counter
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from importlib import resources
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from isch import hashing
-from isch.errors import FileError, FormatError, InputError, MissingExtra, ParameterError, unknown
-from isch.evaluate import costs, fingerprint, methods, peers
-from isch.evaluate.described import features_of
+from isch.errors import FormatError, InputError, MissingData, ParameterError, unknown
+from isch.evaluate import methods
 from isch.evaluate.metrics import measure
-from isch.evaluate.prepare import DataSpec, Material, material
-from isch.evaluate.ranking import score
-from isch.evaluate.results import Result, Run, Store
+from isch.evaluate.prepare import DataSpec
+from isch.evaluate.runs import Run
 from isch.evaluate.splits import SplitRule
-from isch.features import Features, check_finite
+from isch.files import reading
 
 TYPES = {"data": dict, "split": dict, "bits": list, "measures": list, "methods": dict, "seeds": int, "figure": dict}
-WORDS = {dict: "a table", list: "a list", int: "a number"}
+WORDS = {dict: "a table", list: "a list", int: "a number", str: "text"}
 KEYS = {"title", "paper", "claim", "data", "split", "bits", "seeds", "measures", "methods", "figure", "stand_in"}
 STAND_IN_KEYS = {"title", "data", "split", "bits", "seeds", "measures", "methods", "figure"}
+FIGURES = ("bits", "recall", "dimensions")  # kinds: a measure over bits, recall over ranks, a measure over dimensions
+FIGURE_KEYS = {"kind": str, "paper": list, "bits": int, "claim_bits": int, "ranks": int}
+NAME = re.compile(r"\w[\w .+-]{0,79}")  # of an experiment or a method: also a file name
+LARGEST_FILE = 1 << 20  # bytes
+LONGEST_CODE = 1 << 20  # bits
+MOST_RUNS = 100_000
 
 
 @dataclass(frozen=True)
@@ -88,33 +93,53 @@ def names() -> list[str]:
 
 
 def read(name: str) -> Experiment:
-    """An experiment by name, or from a TOML file."""
+    """An experiment by name, or from a TOML file.
+
+    Parameters
+    ----------
+    name : str
+        One of ``names()``, or the path of a file that ends in ``.toml``.
+
+    Raises
+    ------
+    FileError
+        There is no such file, or it is not TOML.
+    InputError
+        It does not describe an experiment.
+    """
     if name.endswith(".toml"):
-        path = Path(name)
-        if not path.is_file():
-            raise FileError(f"{path}: no such experiment file")
-        text, label = _utf8(path), path.stem
+        text, label = _text(Path(name)), Path(name).stem
     elif name in names():
-        text, label = (_folder() / f"{name}.toml").read_text(), name
+        text, label = (_folder() / f"{name}.toml").read_text("utf-8"), name
     else:
         raise unknown("experiment", name, [*names(), "a file NAME.toml"])
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise FormatError(f"{name}: not a TOML file ({error})") from error
     return parse(table, label)
 
 
-def _utf8(path: Path) -> str:
+def _text(path: Path) -> str:
+    with reading(path) as file:
+        raw = file.read(LARGEST_FILE + 1)
+    if len(raw) > LARGEST_FILE:
+        raise FormatError(f"{path}: more than {LARGEST_FILE >> 20} MiB; not an experiment file")
     try:
-        return path.read_text("utf-8")
+        return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise FormatError(f"{path}: not a text file in UTF-8 ({error})") from error
 
 
+def _folder() -> Any:
+    return resources.files("isch.evaluate") / "experiments"
+
+
 def parse(table: dict[str, Any], name: str) -> Experiment:
     """An experiment from the content of its file."""
+    _check_name(name, "the name of an experiment file")
     _check_keys(table, KEYS, name)
+    _check_plain(table, name)
     for key in ("data", "split", "bits", "measures", "methods"):
         if key not in table:
             raise InputError(f"{name}: the experiment needs {key!r}")
@@ -123,30 +148,41 @@ def parse(table: dict[str, Any], name: str) -> Experiment:
     made = _made(main, name, is_stand_in=False)
     if other is None:
         return made
+    _check_type(other, dict, f"{name}: 'stand_in'")
     _check_keys(other, STAND_IN_KEYS, f"{name}, [stand_in]")
     return replace(made, stand_in=_made(main | other, name, is_stand_in=True))
 
 
 def _made(table: dict[str, Any], name: str, is_stand_in: bool) -> Experiment:
     for key, kind in TYPES.items():
-        if not isinstance(table[key], kind) or isinstance(table[key], bool):
-            raise InputError(f"{name}: {key!r} must be {WORDS[kind]}; got {table[key]!r}")
+        _check_type(table[key], kind, f"{name}: {key!r}")
+    for key in ("title", "paper", "claim"):
+        if not isinstance(table[key], str) or not table[key].isprintable() or len(table[key]) > 300:
+            raise InputError(f"{name}: {key!r} must be one line of text; got {str(table[key])[:80]!r}")
     DataSpec.of(table["data"])
-    try:
-        SplitRule(**table["split"])
-    except TypeError as error:
-        raise unknown(f"{name}: key of [split] among", list(table["split"]), SplitRule.__dataclass_fields__) from error
-    for each in table["measures"]:
-        measure(each)
+    SplitRule.of(table["split"], name)
+    _check_figure(table["figure"], name)
     for label, entry in table["methods"].items():
         _check_method(label, entry, name)
     _check_numbers(table, name)
+    for each in table["measures"]:
+        _check_type(each, str, f"{name}: a measure")
+        measure(each)
     parts = {"bits": tuple(table["bits"]), "measures": tuple(table["measures"])}
     return Experiment(name, is_stand_in=is_stand_in, **(table | parts))
 
 
+def _check_figure(figure: dict[str, Any], name: str) -> None:
+    _check_keys(figure, set(FIGURE_KEYS), f"{name}, [figure]")
+    for key, value in figure.items():
+        _check_type(value, FIGURE_KEYS[key], f"{name}: {key!r} of [figure]")
+    if figure.get("kind", "bits") not in FIGURES:
+        raise unknown("kind of figure", figure["kind"], FIGURES)
+
+
 def _check_method(label: str, entry: Any, name: str) -> None:
     """Refuse an unknown method, and parameters that its hasher would refuse later."""
+    _check_name(label, f"{name}: the name of a method")
     if not isinstance(entry, dict):
         raise InputError(f"{name}: method {label!r} must be a table of parameters; got {entry!r}")
     method = entry.get("method", label)
@@ -154,18 +190,42 @@ def _check_method(label: str, entry: Any, name: str) -> None:
         raise unknown("method", method, methods.known())
     if "n_bits" in entry:
         raise InputError(f"{name}: method {label!r} has n_bits; the lengths belong in bits")
-    if method in hashing.METHODS:
-        given = {key: value for key, value in entry.items() if key not in ("method", "bits", "ranking")}
-        hashing.hasher(method, **given)._check_parameters()
+    _check_type(entry.get("bits", []), list, f"{name}: bits of {label!r}")
+    given = {key: value for key, value in entry.items() if key not in ("method", "bits")}
+    methods.check_parameters(method, given)
 
 
 def _check_numbers(table: dict[str, Any], name: str) -> None:
     if not table["measures"] or not table["methods"]:
         raise InputError(f"{name}: expected at least one measure and one method")
-    lengths = [*table["bits"], *(b for t in table["methods"].values() for b in t.get("bits", ()))]
-    for value in [*lengths, table["seeds"]]:
-        if not isinstance(value, int) or value < 1:
-            raise ParameterError(f"{name}: bits and seeds must be integers of at least 1; got {value!r}")
+    own = [length for entry in table["methods"].values() for length in entry.get("bits", ())]
+    for value in [*table["bits"], *own, table["seeds"]]:
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= LONGEST_CODE:
+            raise ParameterError(
+                f"{name}: bits and seeds must be integers of at least 1 and at most {LONGEST_CODE:,}; got {value!r}"
+            )
+    planned = table["seeds"] * (len(own) + len(table["bits"]) * len(table["methods"]))
+    if planned > MOST_RUNS:
+        raise ParameterError(f"{name}: some {planned:,} runs are planned; expected at most {MOST_RUNS:,}")
+
+
+def _check_type(value: Any, kind: type, what: str) -> None:
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
+        raise InputError(f"{what} must be {WORDS[kind]}; got {value!r}")
+
+
+def _check_plain(value: Any, name: str) -> None:
+    """Refuse TOML's dates and times, which no setting of an experiment takes."""
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            _check_plain(part, name)
+    elif not isinstance(value, str | int | float):
+        raise InputError(f"{name}: expected text, numbers, lists and tables; got {value!r}")
+
+
+def _check_name(text: str, what: str) -> None:
+    if not NAME.fullmatch(text):
+        raise InputError(f"{what} must be up to 80 letters, digits, spaces and any of . + - _; got {text[:120]!r}")
 
 
 def _check_keys(table: dict[str, Any], known: set[str], where: str) -> None:
@@ -174,134 +234,12 @@ def _check_keys(table: dict[str, Any], known: set[str], where: str) -> None:
             raise unknown(f"key of {where}:", key, known)
 
 
-def _folder() -> Any:
-    return resources.files("isch.evaluate") / "experiments"
-
-
 def available(experiment: Experiment) -> Experiment:
     """The experiment on the paper's data if it is there, else on its stand-in."""
     if experiment.stand_in is None:
         return experiment
     try:
         DataSpec.of(experiment.data).load()
-    except FileError:
+    except MissingData:
         return experiment.stand_in
     return experiment
-
-
-Trained = dict[str, tuple[methods.Method, dict[str, float]] | None]  # None: not trained yet
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What became of one run."""
-
-    run: Run
-    left: int  # runs still to be made
-    result: Result | None = None  # None: stored already, or refused
-    refusal: str = ""  # why the method could not be run
-
-
-def execute(
-    experiment: Experiment, store: Store, cache: Path, redo: Iterable[str] = ()
-) -> Generator[Outcome, None, None]:
-    """Run what is not stored yet, or was by another version of the method; each result is stored when it is there."""
-    again = set(redo)
-    if strange := sorted(again - set(experiment.methods)):
-        raise unknown("method to redo", strange[0], experiment.methods)
-    spec = DataSpec.of(experiment.data)
-    dataset = spec.load()
-    data = experiment.data | {"fingerprint": fingerprint.of_data(dataset, cache)}
-    runs = [replace(planned, data=data) for planned in experiment.runs()]
-    plan = [(run, run.label in again or not store.has(experiment.name, run, _code(run))) for run in runs]
-    left = sum(wanted for _, wanted in plan)
-    features: Features | None = None
-    for seed, group in groupby(plan, key=lambda entry: entry[0].seed):
-        ready: Material | None = None
-        for run, wanted in group:
-            if not wanted:
-                yield Outcome(run, left)
-                continue
-            features = features or _finite(features_of(dataset, spec, cache))
-            if ready is None:
-                neighbours = max(measure(name).neighbours for name in run.measures)
-                rule = SplitRule(**experiment.split)
-                ready = material(dataset, features, rule, spec.normalise, seed, neighbours, cache)
-                trained = _twins(runs)
-            left -= 1
-            yield _attempt(experiment.name, run, left, ready, store, trained)
-
-
-def _finite(features: Features) -> Features:
-    check_finite(features)
-    return features
-
-
-def _attempt(name: str, run: Run, left: int, ready: Material, store: Store, trained: Trained) -> Outcome:
-    try:
-        result = perform(run, ready, trained)
-    except (InputError, MissingExtra) as error:
-        return Outcome(run, left, refusal=str(error))
-    store.put(name, result)
-    return Outcome(run, left, result)
-
-
-def perform(run: Run, ready: Material, trained: Trained | None = None) -> Result:
-    """Train, encode, rank and measure one method at one length.
-
-    ``trained`` has a place for each model of this split that several methods, which differ in how they rank, share.
-    """
-    method, meter = _trained(run, ready, {} if trained is None else trained)
-    chosen = [measure(name) for name in run.measures]
-    ranker = method.ranker(ready)
-    scores = score(ranker, ready.truth, chosen)
-    peak = meter.peak()
-    k = chosen[0].k or 10
-    method.search(k)  # what is compiled or laid out at first use is not part of the speed
-    with meter.timing("search"):
-        n_queries = method.search(k)
-    spent = {
-        **meter.seconds,
-        "encoding_per_second": len(ready.database) / max(meter.seconds["encoding_seconds"], 1e-9),
-        "search_per_second": n_queries / max(meter.seconds["search_seconds"], 1e-9),
-        "model_bytes": float(method.model_bytes),
-        "item_bytes": float(method.item_bytes),
-        "peak_bytes": peak,
-    }
-    per_query = scores.values[chosen[0].name]["expected"]
-    context = costs.context() | {"code": _code(run), "learned": getattr(method, "learned", {})}
-    return Result(run, scores.means(), scores.curves(), spent, per_query, context)
-
-
-def _code(run: Run) -> str:
-    return fingerprint.of_code(run.method, run.data.get("descriptor"), peers.classes(run.method))
-
-
-def _trained(run: Run, ready: Material, trained: Trained) -> tuple[methods.Method, costs.Meter]:
-    """The method, trained and holding the database, and what that took."""
-    method, meter = methods.make(run.method, run.parameters, run.bits, run.seed), costs.Meter()
-    twin = trained.get(_model_key(run))
-    if isinstance(method, methods.HasherMethod) and twin is not None:
-        method.adopt(twin[0])
-        meter.seconds.update(twin[1])
-        return method, meter
-    with meter.timing("training"):
-        method.fit(ready.database)
-    for name, seconds in getattr(method, "saved", {}).items():
-        meter.seconds[name] += seconds
-    with meter.timing("encoding"):
-        method.add(ready)
-    if _model_key(run) in trained:
-        trained[_model_key(run)] = (method, dict(meter.seconds))
-    return method, meter
-
-
-def _model_key(run: Run) -> str:
-    """The same for runs that differ only in how they rank."""
-    return json.dumps([run.method, run.bits, {k: v for k, v in run.parameters.items() if k != "ranking"}])
-
-
-def _twins(runs: Iterable[Run]) -> Trained:
-    """A place for each model that several runs of a seed use."""
-    counts = Counter((run.seed, _model_key(run)) for run in runs)
-    return {key: None for (_, key), n in counts.items() if n > 1}

@@ -16,8 +16,11 @@ from isch.evaluate import peers
 from isch.evaluate.prepare import Material
 from isch.evaluate.rankers import AsymmetricRanker, CodeRanker, search_floats
 from isch.evaluate.ranking import Ranker
-from isch.evaluate.sharing import SharingISCH
+from isch.evaluate.sharing import Shared, sharing
 from isch.features import Features
+from isch.hashing.isch import ISCH
+
+RANKINGS = ("own", "hamming", "asymmetric")  # by the hasher's own distance, by Hamming, by real-valued queries
 
 
 class Method(Protocol):
@@ -47,17 +50,13 @@ class Method(Protocol):
 class HasherMethod:
     """A hasher of this package, ranked by its own distance, by Hamming, or asymmetrically."""
 
-    RANKINGS = ("own", "hamming", "asymmetric")
-
-    def __init__(self, name: str, parameters: dict[str, Any], n_bits: int, seed: int) -> None:
+    def __init__(self, name: str, parameters: dict[str, Any], n_bits: int, seed: int, shared: Shared) -> None:
         given = dict(parameters)
         self._ranking = given.pop("ranking", "own")
-        if self._ranking not in self.RANKINGS:
-            raise unknown("ranking", self._ranking, self.RANKINGS)
         if "random_state" in hashing.method(name)._get_param_names():
             given["random_state"] = seed
         made = hashing.hasher(name, n_bits=n_bits, **given)
-        self._hasher = SharingISCH(**made.get_params(deep=False)) if name == "isch" else made
+        self._hasher = sharing(made, shared) if isinstance(made, ISCH) else made
         self._codes: Codes = np.empty((0, packed.width(n_bits)), np.uint8)
 
     def adopt(self, other: "Method") -> None:
@@ -120,6 +119,7 @@ class Euclidean:
     """The 2-norm in the space the hashers receive: the dashed line of every figure."""
 
     model_bytes = 0
+    revision = 1
 
     def fit(self, database: Features) -> None:
         self.item_bytes = float(database.shape[1] * 4)
@@ -135,20 +135,37 @@ class Euclidean:
         return search_floats(self._ranker, k)
 
 
-def make(name: str, parameters: dict[str, Any], bits: int | None, seed: int) -> Method:
+def make(name: str, parameters: dict[str, Any], bits: int | None, seed: int, shared: Shared) -> Method:
     """A method by name, with a code length if it has one."""
+    check_parameters(name, parameters)
     if name == "2-norm":
         return Euclidean()
     if name in peers.PEERS:
-        if parameters:
-            raise ParameterError(f"method {name} takes no parameters; got {', '.join(parameters)}")
-        peer: Method = peers.PEERS[name](bits or 0, seed)
+        peer: Method = peers.PEERS[name].make(bits or 0, seed)
         return peer
-    if name not in hashing.METHODS:
-        raise unknown("method", name, known())
     if bits is None:
         raise ParameterError(f"method {name} needs a code length")
-    return HasherMethod(name, parameters, bits, seed)
+    return HasherMethod(name, parameters, bits, seed, shared)
+
+
+def check_parameters(name: str, parameters: dict[str, Any]) -> None:
+    """Refuse an unknown method, and parameters that it would refuse later."""
+    if name in hashing.METHODS:
+        ranking = parameters.get("ranking", "own")
+        if ranking not in RANKINGS:
+            raise unknown("ranking", ranking, RANKINGS)
+        hashing.hasher(name, **{k: v for k, v in parameters.items() if k != "ranking"})._check_parameters()
+    elif name not in known():
+        raise unknown("method", name, known())
+    elif parameters:
+        raise ParameterError(f"method {name} takes no parameters; got {', '.join(parameters)}")
+
+
+def revision(name: str) -> int:
+    """The revision of a method; it is raised when codes or distances change beyond rounding."""
+    if name in hashing.METHODS:
+        return int(getattr(hashing.method(name), "revision", 1))
+    return Euclidean.revision if name == "2-norm" else peers.PEERS[name].revision
 
 
 def known() -> list[str]:

@@ -20,7 +20,6 @@ from isch.errors import ParameterError, unknown
 Ties = Literal["expected", "optimistic", "pessimistic"]
 Counts = NDArray[np.int64]
 
-RADIX = 11
 TIES: tuple[Ties, ...] = ("expected", "pessimistic", "optimistic")
 
 
@@ -58,52 +57,16 @@ class FloatRanking:
     """Real distances of one query, sorted once for any number of profiles; only equal values are ties."""
 
     def __init__(self, distances: NDArray[np.floating[Any]]) -> None:
-        self._keys = _sortable(distances)
-        self._sorted = radix_sort(self._keys)
+        self._distances, self._sorted = distances, np.sort(distances)
 
     def profile(self, relevant: NDArray[np.bool_]) -> Profile:
         """The profile for these relevant items."""
-        return Profile(*_runs(self._sorted, radix_sort(self._keys[relevant])))
+        return Profile(*_runs(self._sorted, np.sort(self._distances[relevant])))
 
 
 def from_floats(distances: NDArray[np.floating[Any]], relevant: NDArray[np.bool_]) -> Profile:
     """The profile of real distances of one query."""
     return FloatRanking(distances).profile(relevant)
-
-
-def _sortable(values: NDArray[np.floating[Any]]) -> NDArray[np.unsignedinteger[Any]]:
-    """Unsigned integers in the order of the floats (−0 = +0)."""
-    unsigned = np.dtype(f"u{values.dtype.itemsize}").type
-    bits = (values + values.dtype.type(0)).view(unsigned)
-    _make_sortable(bits, unsigned(1 << (8 * values.dtype.itemsize - 1)))
-    return np.asarray(bits)
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _make_sortable(bits: Any, sign: Any) -> None:
-    for i in range(len(bits)):
-        bits[i] = ~bits[i] if bits[i] & sign else bits[i] | sign
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def radix_sort(keys: Any) -> Any:
-    """Unsigned integers in ascending order, a digit of RADIX bits at a time; several times as fast as numpy's sort."""
-    passes = -(-8 * keys.itemsize // RADIX)
-    counts = np.zeros((passes, 1 << RADIX), np.int64)
-    for i in range(len(keys)):
-        for digit in range(passes):
-            counts[digit, (keys[i] >> (digit * RADIX)) & ((1 << RADIX) - 1)] += 1
-    here, there = keys.copy(), np.empty_like(keys)
-    for digit in range(passes):
-        place = 0
-        for value in range(1 << RADIX):
-            counts[digit, value], place = place, place + counts[digit, value]
-        for i in range(len(here)):
-            value = (here[i] >> (digit * RADIX)) & ((1 << RADIX) - 1)
-            there[counts[digit, value]] = here[i]
-            counts[digit, value] += 1
-        here, there = there, here
-    return here
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -233,12 +196,12 @@ def _precision_within(profile: Profile, radius: int) -> float:
 
 
 MEASURES = {
-    "precision@K": r"(?P<kind>precision)@(?P<k>\d+)",
-    "recall@K": r"(?P<kind>recall)@(?P<k>\d+)",
+    "precision@K": r"(?P<kind>precision)@(?P<k>\d{1,9})",
+    "recall@K": r"(?P<kind>recall)@(?P<k>\d{1,9})",
     "map": r"(?P<kind>map)",
     "map-trapezoid": r"(?P<kind>map-trapezoid)",
-    "within@RADIUS": r"(?P<kind>within)@(?P<k>\d+)",
-    "nnN-recall@K": r"nn(?P<neighbours>\d+)-(?P<kind>recall)@(?P<k>\d+)",
+    "within@RADIUS": r"(?P<kind>within)@(?P<k>\d{1,9})",
+    "nnN-recall@K": r"nn(?P<neighbours>\d{1,9})-(?P<kind>recall)@(?P<k>\d{1,9})",
 }
 
 

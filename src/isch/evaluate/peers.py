@@ -4,6 +4,7 @@ Bits are those an item takes in memory, factors and all. faiss methods need the 
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -198,18 +199,23 @@ class RaBitQ:
         return len(some)
 
 
-PEERS: dict[str, Callable[[int, int], Any]] = {  # name: (bits, seed) → method
-    "sign": lambda bits, seed: Sign(),
-    "threshold": lambda bits, seed: Threshold(),
-    "faiss-itq": lambda bits, seed: FaissCodes("itq", bits, seed),
-    "faiss-lsh": lambda bits, seed: FaissCodes("lsh", bits, seed),
-    "faiss-pq": lambda bits, seed: ProductQuantiser(bits, seed),
-    "faiss-rabitq": lambda bits, seed: RaBitQ(bits),
-    "pca-2-norm": lambda bits, seed: PCAFloats(bits),
+@dataclass(frozen=True)
+class Peer:
+    """How a peer is made of (bits, seed), and its revision: raised when what is made here changes its results.
+
+    The version of the library behind it is noted with each result.
+    """
+
+    make: Callable[[int, int], Any]
+    revision: int = 1
+
+
+PEERS = {
+    "sign": Peer(lambda bits, seed: Sign()),
+    "threshold": Peer(lambda bits, seed: Threshold()),
+    "faiss-itq": Peer(lambda bits, seed: FaissCodes("itq", bits, seed)),
+    "faiss-lsh": Peer(lambda bits, seed: FaissCodes("lsh", bits, seed)),
+    "faiss-pq": Peer(lambda bits, seed: ProductQuantiser(bits, seed)),
+    "faiss-rabitq": Peer(lambda bits, seed: RaBitQ(bits)),
+    "pca-2-norm": Peer(lambda bits, seed: PCAFloats(bits)),
 }
-
-
-def classes(name: str) -> tuple[type, ...]:
-    """The classes of this module that make a peer; none for what is not a peer."""
-    made = type(PEERS[name](128, 0)) if name in PEERS else object
-    return tuple(c for c in made.__mro__ if c.__module__ == __name__)

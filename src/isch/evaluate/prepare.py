@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
+from isch import describe
 from isch import features as sources
 from isch.errors import InputError, unknown
-from isch.evaluate import datasets, fingerprint
+from isch.evaluate import datasets, digest
 from isch.evaluate.datasets import Dataset
 from isch.evaluate.rankers import EuclideanRanker, SparseEuclideanRanker, SpooledEuclideanRanker, true_neighbours
 from isch.evaluate.ranking import Ranker, Truth
@@ -56,9 +57,13 @@ class DataSpec:
         for key in table:
             if key not in {"dataset", *fields}:
                 raise unknown("key of [data]:", key, ["dataset", *fields])
+        _check_types(table)
         if "dataset" not in table:
             raise InputError(f"[data] needs a dataset; known: {', '.join([*datasets.DATASETS, *datasets.KINDS])}")
         spec = cls(**(fields | table))
+        for part in spec.descriptor.split("+") if spec.descriptor else ():
+            if part not in describe.DESCRIPTORS:
+                raise unknown("descriptor", part, describe.DESCRIPTORS)
         if spec.normalise not in NORMALISATIONS:
             raise unknown("normalisation", spec.normalise, NORMALISATIONS)
         return spec
@@ -66,6 +71,13 @@ class DataSpec:
     def load(self) -> Dataset:
         """The dataset, without features computed."""
         return datasets.load(self.dataset, self.path, **self.options)
+
+
+def _check_types(table: dict[str, Any]) -> None:
+    for key, value in table.items():
+        kind, word = (dict, "a table") if key.endswith("options") else (str, "text")
+        if not isinstance(value, kind):
+            raise InputError(f"[data]: {key!r} must be {word}; got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -118,7 +130,7 @@ def material(
 
 def _neighbours(ready: Material, n: int, cache: Path) -> NDArray[np.int64]:
     """The true neighbours of a split, found once and kept."""
-    made_of = f"{fingerprint.of_rows(ready.database)} {fingerprint.of_rows(sources.open(ready.queries))} {n}"
+    made_of = f"{digest.of_rows(ready.database)} {digest.of_rows(sources.open(ready.queries))} {n}"
     path = cache / f"neighbours-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.npy"
     if not path.exists():
         cache.mkdir(parents=True, exist_ok=True)

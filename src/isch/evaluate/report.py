@@ -3,13 +3,15 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from isch.errors import FileError
+from isch.errors import FileError, MissingData
 from isch.evaluate import experiment, figures
-from isch.evaluate.results import Store
+from isch.evaluate.markdown import table
+from isch.evaluate.store import Store
 from isch.evaluate.summary import REFERENCE, Cell, Summary, summarise
 from isch.files import replacing
 
 SIGNIFICANT = 0.01
+STALE = " †"
 LEARNED = {  # what ISCH learned: name and how it is written
     "n_atoms": ("atoms", "{:,.0f}"),
     "lambda_star": ("λ*", "{:.3g}"),
@@ -30,68 +32,59 @@ def quality_table(summary: Summary, measure: str | None = None) -> str:
     """Methods × code lengths: mean ± spread over seeds; methods without a length in the first column."""
     measure = measure or summary.headline
     lengths = summary.lengths
-    lines = [_line(["method", *(str(b) for b in lengths)]), _line(["---"] * (len(lengths) + 1))]
+    rows = []
     for label in summary.labels:
         row = summary.row(label)
         cells = [_cell(summary, label, b, row.get(b), measure) for b in lengths]
         if row and set(cells) != {"–"}:
             name = figures.display(label)
-            lines.append(_line([f"**{name}**" if label == REFERENCE else name, *cells]))
+            rows.append([f"**{name}**" if label == REFERENCE else name, *cells])
     for label, cell in summary.flat().items():
-        value = cell.mean(measure)
-        if value == value:
-            name = f"{figures.display(label)} ({_bytes(cell.cost('item_bytes'))} an item)"
-            spread = _spread(summary, cell, measure)
-            lines.append(_line([name, f"{number(value)}{spread}", *[""] * (len(lengths) - 1)]))
-    return "\n".join(lines)
+        if cell.mean(measure) == cell.mean(measure):
+            name = f"{figures.display(label)} ({_bytes(cell.cost('item_bytes'))} per item)"
+            rows.append([name, _value(summary, cell, measure), *[""] * (len(lengths) - 1)])
+    return table(["method", *(f"{b:,}" for b in lengths)], rows)
 
 
 def _cell(summary: Summary, label: str, bits: int, cell: Cell | None, measure: str) -> str:
     if cell is None or cell.mean(measure) != cell.mean(measure):
         return "–"
     p = summary.p_value((label, bits)) if measure == summary.headline else float("nan")
-    unclear = " ≈" if p >= SIGNIFICANT else ""
-    return f"{number(cell.mean(measure))}{_spread(summary, cell, measure)}{unclear}"
+    return f"{_value(summary, cell, measure)}{' ≈' if p >= SIGNIFICANT else ''}"
 
 
-def _spread(summary: Summary, cell: Cell, measure: str) -> str:
+def _value(summary: Summary, cell: Cell, measure: str) -> str:
+    """The mean, its spread, how many seeds if some are missing, and whether it is stale."""
     n = len(cell.values(measure))
+    spread = f" ± {number(cell.spread(measure))}" if n > 1 else ""
     fewer = f" ({n} seed{'s' * (n > 1)})" if n < summary.seeds else ""
-    return f" ± {number(cell.spread(measure))}{fewer}" if n > 1 else fewer
+    return f"{number(cell.mean(measure))}{spread}{fewer}{STALE if cell.stale else ''}"
 
 
 def cost_table(summary: Summary) -> str:
     """What each method costs at one length."""
     length = figures.chosen_length(summary)
-    head = [
-        "method",
-        "training, CPU s",
-        "vectors encoded / CPU s",
-        "queries / CPU s",
-        "model",
-        "an item",
-        "extra memory",
-    ]
-    lines = [_line(head), _line(["---"] * len(head))]
-    for label in summary.labels:
-        cell = summary.cells.get((label, length)) or summary.cells.get((label, None))
-        if cell is not None:
-            lines.append(_line([figures.display(label), *_costs(cell)]))
-    return f"At {length} bits:\n\n" + "\n".join(lines)
+    head = ["method", "training, CPU s", "vectors encoded per CPU s", "queries per CPU s", "model", "item", "memory"]
+    cells = {label: summary.cells.get((label, length)) or summary.cells.get((label, None)) for label in summary.labels}
+    rows = [[figures.display(label), *_costs(cell)] for label, cell in cells.items() if cell is not None]
+    return f"Costs at {length:,} {_unit(summary)}:\n\n{table(head, rows)}"
+
+
+def _unit(summary: Summary) -> str:
+    return "dimensions" if summary.experiment.figure.get("kind") == "dimensions" else "bits"
 
 
 def learned_table(summary: Summary) -> str | None:
     """What ISCH learned at each length; None where that is not stored."""
-    row = {bits: cell for bits, cell in summary.row(REFERENCE).items() if cell.learned("n_atoms") > 0}
-    if not row:
+    cells = {bits: cell for bits, cell in summary.row(REFERENCE).items() if cell.learned("n_atoms") > 0}
+    if not cells:
         return None
-    head = ["bits", *(name for name, _ in LEARNED.values())]
-    lines = [_line(head), _line(["---"] * len(head))]
-    for bits, cell in row.items():
-        values = [form.format(cell.learned(name)) for name, (_, form) in LEARNED.items()]
-        lines.append(_line([str(bits), *values]))
-    rows = next(iter(row.values())).learned("n_samples")
-    return f"What ISCH learned, from {rows:,.0f} rows:\n\n" + "\n".join(lines)
+    rows = [
+        [f"{bits:,}", *(form.format(cell.learned(name)) for name, (_, form) in LEARNED.items())]
+        for bits, cell in cells.items()
+    ]
+    n = next(iter(cells.values())).learned("n_samples")
+    return f"What ISCH learned from {n:,.0f} rows:\n\n{table(['bits', *(name for name, _ in LEARNED.values())], rows)}"
 
 
 def _costs(cell: Cell) -> list[str]:
@@ -119,10 +112,6 @@ def _bytes(value: float) -> str:
         if value >= size:
             return f"{value / size:.3g} {unit}"
     return f"{value:.0f} B"
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def verdict(summary: Summary) -> str:
@@ -256,9 +245,7 @@ def write(store: Store, path: Path, names: Iterable[str] | None = None) -> list[
         spec = experiment.read(name)
         try:
             summaries.append(summarise(spec, store))
-        except FileError as error:
-            if "no stored results" not in str(error):
-                raise
+        except MissingData:
             missing.append(f"* {spec.title} ({spec.paper} of the paper): `isch bench run {name}`")
     for summary in summaries:
         figures.draw(summary, path.parent / "figures")

@@ -1,11 +1,12 @@
 """Which items are queries and which are the database they search; the query is never in the database."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isch.errors import InputError, ParameterError
+from isch.errors import InputError, ParameterError, unknown
 from isch.evaluate.datasets import DISTRACTOR, Dataset
 
 Rows = NDArray[np.int64]
@@ -20,12 +21,22 @@ class SplitRule:
     official: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.official, bool):
+            raise ParameterError(f"official of a split must be true or false; got {self.official!r}")
         if (self.per_class is not None) + (self.total is not None) + self.official != 1:
             raise ParameterError("a split needs exactly one of per_class, total and official")
         for name in ("per_class", "total"):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < 1):
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
                 raise ParameterError(f"{name} of a split must be an integer of at least 1; got {value!r}")
+
+    @classmethod
+    def of(cls, table: dict[str, Any], where: str) -> "SplitRule":
+        """From the [split] table of an experiment."""
+        for key in table:
+            if key not in cls.__dataclass_fields__:
+                raise unknown(f"key of {where}, [split]:", key, cls.__dataclass_fields__)
+        return cls(**table)
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from isch.errors import FileError
+from isch.errors import MissingData
+from isch.evaluate import revisions
 from isch.evaluate.experiment import Experiment
-from isch.evaluate.results import Result, Store
+from isch.evaluate.runs import Result
+from isch.evaluate.store import Store
 
 REFERENCE = "isch"
 FEWEST_SEEDS = 3  # from here on seeds, below it queries, are what the test of significance counts
@@ -23,7 +25,7 @@ class Cell:
     results: dict[int, Result]  # by seed
 
     def values(self, measure: str, ties: str = "expected") -> NDArray[np.float64]:
-        """One value a seed; empty if the measure is not defined for the method."""
+        """One value per seed; empty if the measure is not defined for the method."""
         found = [r.means[measure][ties] for _, r in sorted(self.results.items()) if measure in r.means]
         return np.array(found, np.float64)
 
@@ -39,13 +41,18 @@ class Cell:
 
     def cost(self, name: str) -> float:
         """The median over seeds of a cost; NaN where it was not measured."""
-        found = [float(v) for r in self.results.values() if (v := r.costs.get(name)) is not None]
+        found = [r.costs[name] for r in self.results.values() if name in r.costs]
         return float(np.median(found)) if found else float("nan")
 
     def learned(self, name: str) -> float:
         """The median over seeds of a number that the method learned; NaN where there is none."""
-        found = [r.context["learned"][name] for r in self.results.values() if name in r.context.get("learned", {})]
+        found = [r.learned[name] for r in self.results.values() if name in r.learned]
         return float(np.median(found)) if found else float("nan")
+
+    @property
+    def stale(self) -> int:
+        """How many results were made by another revision of the method or descriptor than the present one."""
+        return sum(map(revisions.is_stale, self.results.values()))
 
     def curve(self, name: str) -> NDArray[np.float64]:
         """The mean over seeds of a curve."""
@@ -115,21 +122,26 @@ class Summary:
 
 
 def summarise(experiment: Experiment, store: Store) -> Summary:
-    """The stored results of an experiment: on the paper's data if there are any, else on the stand-in."""
-    stored = store.all(experiment.name)
+    """The stored results of an experiment: on the paper's data if there are any, else on the stand-in.
+
+    Raises
+    ------
+    MissingData
+        There are none.
+    """
+    stored = {result.run.plan: result for result in store.all(experiment.name)}  # the latest wins
     for variant in (experiment, experiment.stand_in):
         cells = _cells(variant, stored) if variant is not None else {}
         if variant is not None and cells:
             return Summary(variant, cells)
-    raise FileError(
+    raise MissingData(
         f"no stored results of {experiment.name} in {store.folder}; first: isch bench run {experiment.name}"
     )
 
 
-def _cells(experiment: Experiment, stored: list[Result]) -> dict[Key, Cell]:
+def _cells(experiment: Experiment, stored: dict[str, Result]) -> dict[Key, Cell]:
     found: dict[Key, dict[int, Result]] = {}
     for planned in experiment.runs():
-        for result in stored:  # the latest wins
-            if result.run.matches(planned):
-                found.setdefault((planned.label, planned.bits), {})[planned.seed] = result
+        if (result := stored.get(planned.plan)) is not None:
+            found.setdefault((planned.label, planned.bits), {})[planned.seed] = result
     return {key: Cell(by_seed) for key, by_seed in found.items()}

@@ -1,15 +1,16 @@
 """Datasets by name: ``isch.datasets.load("mnist")``.
 
-Files are read from $ISCH_DATA/NAME in their official formats. What is free is downloaded there and checked; what is
-not is named, file by file.
+Files are read from $ISCH_DATA/NAME in their official formats. Free datasets are downloaded there and checked; for the
+others the error names each missing file and where to get it.
 """
 
 import importlib
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from isch.errors import FileError, ParameterError, unknown
+from isch.errors import MissingData, ParameterError, unknown
 from isch.evaluate.datasets.base import DISTRACTOR, Dataset, data_home
 
 __all__ = ["DATASETS", "DISTRACTOR", "KINDS", "Dataset", "data_home", "load", "state"]
@@ -19,6 +20,7 @@ DATASETS = {  # name: (folder below $ISCH_DATA, module, loader)
     "cifar10": ("cifar-10", "cifar", "load"),
     "ilsvrc2010": ("ilsvrc2010", "folders", "load_ilsvrc2010"),
     "tiny-imagenet": ("tiny-imagenet-20k", "folders", "load_thumbnails"),
+    "tiny-imagenet-60k": ("tiny-imagenet-60k", "folders", "load_thumbnails"),
     "orl-faces": ("orl-faces", "folders", "load_orl"),
     "lfw": ("lfw", "folders", "load_lfw"),
     "holidays": ("holidays", "holidays", "load"),
@@ -26,7 +28,7 @@ DATASETS = {  # name: (folder below $ISCH_DATA, module, loader)
     "copies": ("tiny-imagenet-20k", "copies", "load"),
 }
 DOWNLOADED = {"mnist", "cifar10", "lfw"}  # what ``load`` fetches if it is not there
-KINDS = {  # data of one's own: (module, loader)
+KINDS = {  # your own data: (module, loader)
     "folders": ("folders", "load_folders"),
     "features": ("matrices", "load_features"),
     "ann": ("matrices", "load_ann"),
@@ -35,10 +37,22 @@ KINDS = {  # data of one's own: (module, loader)
 
 
 def load(name: str, path: str | Path | None = None, **options: Any) -> Dataset:
-    """A dataset by name, from ``path`` or its folder below $ISCH_DATA.
+    """A dataset by name.
 
-    With a path, ``name`` may also be a kind of data: ``folders`` (a folder of class folders), ``features``
-    (features.* with labels.*), ``ann`` (an ann-benchmarks HDF5 file) or ``texmex`` (a folder of .fvecs and .ivecs).
+    Parameters
+    ----------
+    name : str
+        One of ``DATASETS``; or, with a path, a kind of data: ``folders`` (one folder of images per class), ``features``
+        (features.* with labels.*), ``ann`` (an ann-benchmarks HDF5 file) or ``texmex`` (.fvecs and .ivecs files).
+    path : str or Path, optional
+        Where the files are; by default in the dataset's folder below $ISCH_DATA.
+    **options
+        What the dataset can be asked for, such as ``scenes=100`` for ``copies``.
+
+    Raises
+    ------
+    MissingData
+        The files are not there and cannot be downloaded.
     """
     if name in DATASETS:
         below, module, loader = DATASETS[name]
@@ -51,12 +65,20 @@ def load(name: str, path: str | Path | None = None, **options: Any) -> Dataset:
     else:
         raise unknown("dataset", name, [*DATASETS, *KINDS])
     function: Callable[..., Dataset] = getattr(importlib.import_module(f"{__name__}.{module}"), loader)
-    try:
-        return function(place, **options)
-    except TypeError as error:
-        if "unexpected keyword" in str(error):
-            raise ParameterError(f"dataset {name}: unknown option in {', '.join(options)}") from error
-        raise
+    _check_options(function, name, options)
+    return function(place, **options)
+
+
+def _check_options(loader: Callable[..., Dataset], name: str, options: dict[str, Any]) -> None:
+    """Refuse what a loader does not know; its options are the parameters with a default value, of the value's type."""
+    parameters = inspect.signature(loader).parameters.values()
+    known = {p.name: p.default for p in parameters if isinstance(p.default, bool | int | str)}
+    for option, value in options.items():
+        if option not in known:
+            raise unknown(f"option of dataset {name}:", option, known)
+        if type(value) is not type(known[option]):
+            kind = type(known[option]).__name__
+            raise ParameterError(f"dataset {name}: option {option!r} must be of type {kind}; got {value!r}")
 
 
 def state(name: str, path: str | Path | None = None) -> str:
@@ -70,7 +92,7 @@ def state(name: str, path: str | Path | None = None) -> str:
         return f"will be downloaded to {place}"
     try:
         load(name, path)
-    except FileError as error:
+    except MissingData as error:
         return str(error)
     return "here"
 
@@ -80,5 +102,5 @@ def _found(path: Path) -> Path:
         return path
     below = data_home() / path
     if not below.exists():
-        raise FileError(f"{path}: no such file or folder, here or in {data_home()}")
+        raise MissingData(f"{path}: no such file or folder, here or in {data_home()}")
     return below

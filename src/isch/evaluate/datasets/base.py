@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isch.errors import FileError, InputError
+from isch.errors import InputError, MissingData
 from isch.features import Features
 
 DISTRACTOR = -1  # the label of an item that is relevant to no query and never a query itself
@@ -50,9 +50,9 @@ def existing(candidates: Sequence[Path]) -> Path | None:
     return next((path for path in candidates if path.exists()), None)
 
 
-def missing(name: str, folder: Path, files: Sequence[str], source: str) -> FileError:
+def missing(name: str, folder: Path, files: Sequence[str], source: str) -> MissingData:
     """An error that says which files a dataset needs, where to put them and where they come from."""
-    return FileError(
+    return MissingData(
         f"the dataset {name} is not there: expected {', '.join(files)} in {folder} "
         f"(set ISCH_DATA to the folder above it); {source}"
     )

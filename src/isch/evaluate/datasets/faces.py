@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch import features as sources
-from isch.errors import FormatError, InputError, require
+from isch.errors import FormatError, InputError, require, unknown
 from isch.evaluate.datasets.base import DISTRACTOR, Dataset, missing
 from isch.evaluate.datasets.folders import load_folders, with_distractors
 
@@ -21,6 +21,8 @@ KINDS = ("le", "lbp", "le+lbp")
 
 def load(folder: Path, kind: str = "le+lbp") -> Dataset:
     """WDRef + LFW with features of a kind (le, lbp, le+lbp), or as images if wdref/images is there instead."""
+    if kind not in KINDS:
+        raise unknown("kind of features", kind, KINDS)
     parts = kind.split("+")
     needed = ["id_WDRef.mat", *(f"{part}_{which}.mat" for part in parts for which in ("WDRef", "lfw"))]
     if (folder / "images").is_dir() and not (folder / needed[0]).exists():

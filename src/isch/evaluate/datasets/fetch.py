@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from isch.errors import FileError, require
+from isch.errors import MissingData, require
 
 
 @dataclass(frozen=True)
@@ -25,5 +25,5 @@ def fetch(download: Download, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         pooch.retrieve(download.url, download.checksum, name, folder, processor=processor, progressbar=True)
     except Exception as error:  # pooch passes on whatever the network, the disk or the checksum raised
-        raise FileError(f"cannot download {download.url} to {folder}: {error}") from error
+        raise MissingData(f"cannot download {download.url} to {folder}: {error}") from error
     return folder / name

@@ -1,11 +1,11 @@
-"""Images in folders, one folder a class; and the datasets that come so: ILSVRC2010, ImageNet thumbnails, ORL, LFW."""
+"""Images in folders, one folder per class, and the datasets of that form: ILSVRC2010, ImageNet thumbnails, ORL, LFW."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from isch.errors import FileError
+from isch.errors import MissingData
 from isch.evaluate.datasets.base import DISTRACTOR, Dataset, existing, missing
 from isch.evaluate.datasets.fetch import Download, fetch
 from isch.evaluate.datasets.matrices import load_features
@@ -22,7 +22,7 @@ def load_folders(folder: Path, name: str | None = None) -> Dataset:
     from isch.describe.images import find
 
     if not folder.is_dir():
-        raise FileError(f"{folder}: no such folder")
+        raise MissingData(f"{folder}: no such folder")
     classes = sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
     paths, labels = [], []
     for label, group in enumerate(classes):
@@ -30,12 +30,14 @@ def load_folders(folder: Path, name: str | None = None) -> Dataset:
         paths += found
         labels += [label] * len(found)
     if not paths:
-        raise FileError(f"{folder}: expected one folder of images a class; found no images in {len(classes)} folders")
+        raise MissingData(
+            f"{folder}: expected one folder of images per class; found no images in {len(classes)} folders"
+        )
     return Dataset(name or folder.name, len(paths), np.array(labels), images=paths, classes=tuple(classes))
 
 
 def load_ilsvrc2010(folder: Path) -> Dataset:
-    """ILSVRC2010: train/ with a folder a synset, or features beside labels."""
+    """ILSVRC2010: train/ with one folder per synset, or features beside labels."""
     if existing([*folder.glob("features.*")]):
         return load_features(folder, "ilsvrc2010")
     place = existing([folder / "train"])
@@ -50,7 +52,7 @@ def load_ilsvrc2010(folder: Path) -> Dataset:
 
 
 def load_thumbnails(folder: Path) -> Dataset:
-    """ImageNet thumbnails (Tiny ImageNet), a folder a synset; images lie in it or in its images/."""
+    """ImageNet thumbnails (Tiny ImageNet), one folder per synset; images are in it or in its images/."""
     if not folder.is_dir():
         raise missing(
             folder.name,

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch import features as sources
-from isch.errors import FileError, FormatError, InputError, require
+from isch.errors import FileError, FormatError, InputError, MissingData, require
 from isch.evaluate.datasets.base import Dataset, existing, missing
 from isch.features import Features
 from isch.features.shards import ShardedFeatures
@@ -20,7 +20,7 @@ def load_features(folder: Path, name: str | None = None) -> Dataset:
     if matrix is None or labels is None:
         lacking = ["features.npy (or .h5, .parquet, …)"] * (matrix is None)
         lacking += ["labels.npy (or .txt)"] * (labels is None)
-        raise FileError(f"{folder}: missing {' and '.join(lacking)}")
+        raise MissingData(f"{folder}: missing {' and '.join(lacking)}")
     return labelled(matrix, labels, name or folder.name)
 
 
