@@ -164,7 +164,7 @@ def check_parameters(name: str, parameters: dict[str, Any]) -> None:
 def revision(name: str) -> int:
     """The revision of a method; it is raised when codes or distances change beyond rounding."""
     if name in hashing.METHODS:
-        return int(getattr(hashing.method(name), "revision", 1))
+        return hashing.method(name).revision
     return Euclidean.revision if name == "2-norm" else peers.PEERS[name].revision
 
 

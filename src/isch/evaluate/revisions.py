@@ -21,7 +21,7 @@ def of_descriptor(name: str) -> str:
     """The revisions of a descriptor, such as ``gist 1`` or ``le 1, lbp 1, fusion 1``."""
     parts = name.split("+")
     parts += ["fusion"] if len(parts) > 1 else []
-    return ", ".join(f"{part} {getattr(describe.descriptor(part), 'revision', 1)}" for part in parts)
+    return ", ".join(f"{part} {describe.descriptor(part).revision}" for part in parts)
 
 
 def is_stale(result: Result) -> bool:

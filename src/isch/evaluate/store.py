@@ -22,7 +22,7 @@ from isch.errors import FileError, FormatError
 from isch.evaluate import table
 from isch.evaluate.runs import Result, checked_curves, checked_numbers, checked_run, from_steps, to_steps
 from isch.files import check_writable, replacing
-from isch.search.lock import locked
+from isch.locks import locked
 
 VERSION = 2
 FILES = "[!.]*.json"  # what a killed run had begun to write is hidden
@@ -84,7 +84,7 @@ class Store:
         if experiment not in self.uncollected():
             return 0
         self.check_writable(experiment)
-        with locked(self.folder / ".lock", LOCK_SECONDS):
+        with locked(self.folder / ".lock", LOCK_SECONDS, "is collecting results"):
             waiting = self._waiting(experiment)
             table.write(self.path(experiment), _latest([*table.read(self.path(experiment)), *waiting.values()]))
         for path in waiting:
