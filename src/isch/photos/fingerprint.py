@@ -1,0 +1,91 @@
+"""What is kept of a picture to know its copies: 1,133 bytes.
+
+    fingerprint = fingerprint_of(decode(path, side=224))    # one record of FINGERPRINT
+    blob = fingerprint.tobytes()                            # to store, np.frombuffer(blob, FINGERPRINT) to read
+
+Two regions of a picture are hashed, the whole of it and what lies inside its uniform borders, each as it is and without
+5 and 10 % at each side.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isch.describe.images import Image
+from isch.errors import InputError, require
+from isch.photos import borders, phash
+
+VERSION = 1  # raise it when fingerprints are made differently: those kept must then be made again
+SIDE = 128  # of the grey square from which everything is computed
+THUMBNAIL = 32
+CROPS = (0.0, 0.05, 0.10)
+WHOLE, INSIDE = 0, 1  # regions
+FLAT = 3  # a picture with less contrast (standard deviation of its grey values) shows nothing to compare
+
+FINGERPRINT = np.dtype(
+    [
+        ("codes", np.uint8, (2, len(CROPS), phash.N_BYTES)),  # region, crop
+        ("thumbnail", np.uint8, (THUMBNAIL, THUMBNAIL)),  # of the region inside the borders, grey
+        ("contrast", np.uint8),
+    ]
+)
+Fingerprints = NDArray[np.void]  # records of FINGERPRINT
+
+
+def fingerprint_of(image: Image) -> np.void:
+    """The fingerprint of one decoded picture, uint8 (height, width, 3); at least 128 pixels a side are enough."""
+    record: np.void = fingerprints([image])[0]
+    return record
+
+
+def fingerprints(images: Sequence[Image]) -> Fingerprints:
+    """The fingerprints of decoded pictures, in this thread."""
+    if not len(images):
+        return np.empty(0, FINGERPRINT)
+    return from_squares(np.stack([grey_square(image) for image in images]))
+
+
+def grey_square(image: Image) -> NDArray[np.uint8]:
+    """The picture in grey, squeezed into a square of ``SIDE`` pixels."""
+    pil = require("PIL.Image", "images")
+    grey = pil.fromarray(image).convert("L")
+    return np.asarray(grey.resize((SIDE, SIDE), pil.Resampling.BOX))
+
+
+def from_squares(squares: NDArray[np.uint8]) -> Fingerprints:
+    """The fingerprints of pictures already made grey and square: uint8 (n, SIDE, SIDE)."""
+    if squares.ndim != 3 or squares.shape[1:] != (SIDE, SIDE) or squares.dtype != np.uint8:
+        raise InputError(f"expected grey squares uint8 (n, {SIDE}, {SIDE}); got {squares.dtype} {squares.shape}")
+    whole = np.broadcast_to(np.array([0, SIDE, 0, SIDE]), (len(squares), 4))
+    inside = np.array([borders.content(square) for square in squares]).reshape(-1, 4)
+    out = np.zeros(len(squares), FINGERPRINT)
+    for region, boxes in ((WHOLE, whole), (INSIDE, inside)):
+        for crop, share in enumerate(CROPS):
+            out["codes"][:, region, crop] = phash.hashes(squares, phash.cropped(boxes, share))
+    out["thumbnail"] = thumbnails(squares, inside)
+    out["contrast"] = np.minimum(squares.std(axis=(1, 2)), 255)
+    return out
+
+
+def thumbnails(squares: NDArray[np.uint8], boxes: NDArray[Any]) -> NDArray[np.uint8]:
+    """A box of each picture at ``THUMBNAIL`` pixels a side, each the mean of what it covers."""
+    edges = np.asarray(boxes, np.float64)
+    down = _shares(edges[:, 0], edges[:, 1], squares.shape[1])
+    across = _shares(edges[:, 2], edges[:, 3], squares.shape[2])
+    return np.asarray(np.rint(down @ squares.astype(np.float32) @ across.transpose(0, 2, 1)), np.uint8)
+
+
+def _shares(start: NDArray[np.float64], stop: NDArray[np.float64], n: int) -> NDArray[np.float32]:
+    """The share of each of n pixels in each pixel of the thumbnail: (boxes, THUMBNAIL, n)."""
+    size = ((stop - start) / THUMBNAIL)[:, None, None]
+    low = start[:, None, None] + size * np.arange(THUMBNAIL)[:, None]
+    pixel = np.arange(n)
+    covered = np.minimum(low + size, pixel + 1) - np.maximum(low, pixel)
+    return np.asarray(np.clip(covered, 0, None) / size, np.float32)
+
+
+def contents(record: Fingerprints, field: str) -> NDArray[np.uint8]:
+    """One field of fingerprints, contiguous."""
+    return np.ascontiguousarray(record[field])

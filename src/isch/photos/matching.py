@@ -1,0 +1,87 @@
+"""Pairs of copies among pictures, and how far apart the two of each are.
+
+The distance of two pictures is in bits of their perceptual hash, 144: how many differ in the orientation, crop and
+region in which fewest do. Pairs that only their vectors find are laid over each other first (``registration``). Copies
+are usually below 15, different pictures hardly ever below 36.
+"""
+
+import numpy as np
+
+from isch.errors import InputError, ParameterError, unknown
+from isch.photos import candidates, registration
+from isch.photos.candidates import Matches, Vectors
+from isch.photos.fingerprint import FINGERPRINT, FLAT, Fingerprints, contents
+
+CLOSENESS = {"identical": 2.0, "near": 28.0, "loose": 34.0}  # name: the largest distance
+DEFAULT = "near"
+LARGEST = 36  # no slider goes further: beyond it pictures resemble each other by chance
+
+
+def radius_of(closeness: str | float) -> float:
+    """The largest distance of a closeness: one of the names, or a number of bits up to 36.
+
+    Raises
+    ------
+    ParameterError
+        For another name, or a number that is not within 0 to 36.
+    """
+    if isinstance(closeness, str):
+        if closeness not in CLOSENESS:
+            raise unknown("closeness", closeness, CLOSENESS)
+        return CLOSENESS[closeness]
+    if not 0 <= closeness <= LARGEST:
+        raise ParameterError(f"closeness must be a number from 0 to {LARGEST}; got {closeness!r}")
+    return float(closeness)
+
+
+def find_matches(
+    fingerprints: Fingerprints, vectors: Vectors | None = None, closeness: str | float = "loose"
+) -> Matches:
+    """All pairs of copies.
+
+    Parameters
+    ----------
+    fingerprints : records of FINGERPRINT, one for each picture
+    vectors : (n, d) unit vectors of the same pictures by the default network, in memory or memory-mapped; without
+        them, copies cropped unevenly by more than some 5 % are not found
+    closeness : how near: "identical", "near", "loose", or a number of bits
+
+    Returns
+    -------
+    Matches
+        first < second, sorted; ``distance`` in bits, float32. Those within a smaller closeness are a part of them, so
+        one call with the loosest serves a slider.
+
+    Raises
+    ------
+    InputError
+        Fingerprints are of another kind, or there are not as many vectors.
+    """
+    radius = radius_of(closeness)
+    _check(fingerprints, vectors)
+    found = candidates.by_hash(fingerprints, int(radius))
+    if vectors is None:
+        return found
+    laid = _laid_over(fingerprints, vectors, found)
+    return candidates.least(len(fingerprints), [found, laid.where(laid.distance <= radius)])
+
+
+def _laid_over(fingerprints: Fingerprints, vectors: Vectors, known: Matches) -> Matches:
+    """Pairs with like vectors that are not known yet, and their distances laid over each other."""
+    n = len(fingerprints)
+    alike = candidates.by_vector(vectors, np.flatnonzero(fingerprints["contrast"] >= FLAT))
+    new = alike.where(~np.isin(alike.numbers(n), known.numbers(n)))
+    distance = registration.distances(contents(fingerprints, "thumbnail"), new.first, new.second)
+    return new._replace(distance=distance)
+
+
+def _check(fingerprints: Fingerprints, vectors: Vectors | None) -> None:
+    if fingerprints.dtype != FINGERPRINT or fingerprints.ndim != 1:
+        raise InputError(
+            f"expected a list of fingerprints of {FINGERPRINT.itemsize} bytes; "
+            f"got shape {fingerprints.shape} of {fingerprints.dtype.itemsize} bytes"
+        )
+    if vectors is not None and (vectors.ndim != 2 or len(vectors) != len(fingerprints)):
+        raise InputError(
+            f"expected a matrix with one vector for each of {len(fingerprints)} pictures; got shape {vectors.shape}"
+        )

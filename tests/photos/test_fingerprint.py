@@ -1,0 +1,69 @@
+import numpy as np
+import pytest
+from PIL import Image
+
+from isch.errors import InputError
+from isch.photos import fingerprint, phash
+from isch.photos.fingerprint import FINGERPRINT, INSIDE, WHOLE, fingerprint_of, fingerprints
+
+
+def test_a_fingerprint_survives_being_stored(photograph):
+    record = fingerprint_of(photograph(1))
+    again = np.frombuffer(record.tobytes(), FINGERPRINT)[0]
+    assert again == record
+    assert len(record.tobytes()) == FINGERPRINT.itemsize == 1133
+
+
+def test_many_are_as_one_by_one(photograph):
+    pictures = [photograph(seed, 100 + 20 * seed, 150) for seed in range(4)]
+    together = fingerprints(pictures)
+    for picture, record in zip(pictures, together, strict=True):
+        assert fingerprint_of(picture) == record
+
+
+def test_no_pictures_have_no_fingerprints():
+    assert len(fingerprints([])) == 0
+
+
+def test_a_border_changes_the_whole_but_not_the_inside(photograph):
+    picture = photograph(2, 128, 128)
+    bordered = np.pad(picture, ((64, 64), (64, 64), (0, 0)), constant_values=255)
+    plain, framed = fingerprints([picture, bordered])
+    apart = [
+        np.bitwise_count(plain["codes"][WHOLE, 0] ^ framed["codes"][region, 0]).sum() for region in (WHOLE, INSIDE)
+    ]
+    assert apart[0] > 40
+    assert apart[1] < 12
+
+
+def test_the_crops_are_hashes_of_the_cropped_square(photograph):
+    square = fingerprint.grey_square(photograph(3))
+    record = fingerprint.from_squares(square[None])[0]
+    box = phash.cropped([[0, 128, 0, 128]], 0.05)
+    np.testing.assert_array_equal(record["codes"][WHOLE, 1], phash.hashes(square[None], box)[0])
+
+
+def test_the_thumbnail_is_the_mean_of_what_each_pixel_covers(photograph):
+    square = fingerprint.grey_square(photograph(4))
+    expected = square.reshape(32, 4, 32, 4).mean(axis=(1, 3))
+    found = fingerprint.thumbnails(square[None], np.array([[0, 128, 0, 128]]))[0]
+    np.testing.assert_allclose(found, expected, atol=0.51)
+
+
+def test_a_thumbnail_of_a_box_is_nearly_pillows(photograph):
+    square = fingerprint.grey_square(photograph(5))
+    box = (10, 5, 120, 101)
+    expected = np.asarray(Image.fromarray(square).resize((32, 32), Image.Resampling.BOX, box=box), float)
+    found = fingerprint.thumbnails(square[None], np.array([[5, 101, 10, 120]]))[0]
+    assert np.abs(found - expected).mean() < 3
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 3), (1, 500, 3), (7, 3, 3)])
+def test_tiny_and_narrow_pictures_have_fingerprints(shape):
+    record = fingerprint_of(np.full(shape, 200, np.uint8))
+    assert record["contrast"] == 0
+
+
+def test_squares_of_another_kind_are_refused():
+    with pytest.raises(InputError, match=r"grey squares uint8 \(n, 128, 128\); got float64 \(2, 64, 64\)"):
+        fingerprint.from_squares(np.zeros((2, 64, 64)))
