@@ -22,14 +22,16 @@ from isch.errors import IschError
 OUTCOMES = ("tried", "refused", "right", "changed", "wrong", "crashed", "hung", "foreign")
 BAD = ("wrong", "crashed", "hung", "foreign")
 SECONDS = 20.0  # longer than that is a hang
+HEADER = 4096
 MEMORY = 12 << 30  # address space of the child; asking for more is a MemoryError there
 
 Damage = Callable[[bytes, random.Random], bytes]
 
 
 def flip(content: bytes, rng: random.Random) -> bytes:
-    """One byte replaced by another one."""
-    place = rng.randrange(len(content))
+    """One byte replaced by another one, half of the time near an end, where formats keep what they know of the rest."""
+    place = rng.randrange(len(content) if rng.random() < 0.5 else min(len(content), HEADER))
+    place = len(content) - 1 - place if rng.random() < 0.25 else place
     other = (content[place] + rng.randrange(1, 256)) % 256
     return content[:place] + bytes([other]) + content[place + 1 :]
 

@@ -167,7 +167,7 @@ UNSEALED = (
     fvecs,
     bvecs,
 )
-SEALED = (npz, npz_compressed, npz_csr, described_npz)
+SEALED = (npz, npz_compressed, npz_csr, npz_coo, described_npz)
 
 TARGETS = [
     *(Target(f"features {make.__name__}", make, attempt, sealed=True) for make in SEALED),

@@ -149,7 +149,7 @@ def _are_pictures(source: Any) -> bool:
 
 def _is_picture_path(path: Path) -> bool:
     """A file that no feature format claims, or a folder without any file that one does."""
-    formats = feature_sources.OPENERS
+    formats = feature_sources.SUFFIXES
     if "::" in path.name or path.suffix in formats or not path.exists():
         return False
     return not any(child.suffix in formats for child in path.iterdir()) if path.is_dir() else True

@@ -1,48 +1,63 @@
 """Feature matrices wherever they lie: ``open`` gives one interface to arrays, files and folders of files."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 
-from isch.errors import FileError, InputError, unknown
-from isch.features.arrays import ArrayFeatures, DaskFeatures, open_npy, open_npz
-from isch.features.base import Block, Features, Subset, check_finite, dense, finite, stack
-from isch.features.chunked import open_feather, open_hdf5, open_parquet, open_zarr
-from isch.features.shards import ShardedFeatures, open_folder
-from isch.features.vecs import open_vecs
+from isch.errors import FileError, InputError
+from isch.features.arrays import ArrayFeatures, DaskFeatures
+from isch.features.base import Block, Features, Subset, dense, stack
+from isch.features.checks import check_finite, finite
+from isch.features.file import FileFeatures
+from isch.features.formats import SUFFIXES
+from isch.features.shards import OPEN, ShardedFeatures, shard_paths
+from isch.features.sparse import check_indices, checked
+from isch.files import printable
 
-__all__ = ["OPENERS", "Block", "Features", "Subset", "check_finite", "dense", "finite", "open", "stack"]
-
-OPENERS: dict[str, Callable[[Path, str | None], Features]] = {
-    ".npy": open_npy,
-    ".npz": open_npz,
-    ".h5": open_hdf5,
-    ".hdf5": open_hdf5,
-    ".zarr": open_zarr,
-    ".parquet": open_parquet,
-    ".feather": open_feather,
-    ".fvecs": open_vecs,
-    ".bvecs": open_vecs,
-    ".ivecs": open_vecs,
-}
+__all__ = [
+    "SUFFIXES",
+    "Block",
+    "Features",
+    "Subset",
+    "check_finite",
+    "check_indices",
+    "dense",
+    "finite",
+    "open",
+    "stack",
+]
 
 
 def open(source: Any) -> Features:
-    """Open an array, a SciPy sparse matrix, a Dask array, or a path.
+    """Open a feature matrix.
 
-    A path is a file (``features.h5::name`` chooses one of several matrices inside) or a folder of such files.
+    Parameters
+    ----------
+    source : array, scipy.sparse matrix, dask array, path, or Features
+        A path is a file (``features.h5::name`` chooses one of several matrices inside) or a folder of such files.
+
+    Returns
+    -------
+    Features
+        The matrix, to be read in blocks.
+
+    Raises
+    ------
+    FileError
+        There is no such file, or it is not what its name says, or it is damaged.
+    InputError
+        What was given is not a matrix of real numbers.
     """
     if isinstance(source, Features):
         return source
     if isinstance(source, str | os.PathLike):
-        return _open_path(os.fspath(source))
+        name, _, member = os.fspath(source).partition("::")
+        return _open_path(Path(name), member or None)
     if issparse(source):
-        rows: Any = source
-        return ArrayFeatures(rows.tocsr(), "the sparse matrix")
+        return ArrayFeatures(checked(source, "the sparse matrix"), "the sparse matrix")
     if type(source).__module__.partition(".")[0] == "dask":
         return DaskFeatures(source)
     try:
@@ -52,18 +67,18 @@ def open(source: Any) -> Features:
     return ArrayFeatures(array)
 
 
-def _open_path(text: str) -> Features:
-    name, _, member = text.partition("::")
-    path = Path(name)
-    if not path.exists():
-        raise FileError(f"{path}: no such file or folder")
-    if path.suffix in OPENERS:
-        if path.is_file() and path.stat().st_size == 0:
-            raise FileError(f"{path}: the file is empty")
-        try:
-            return OPENERS[path.suffix](path, member or None)
-        except OSError as error:
-            raise error if isinstance(error, FileError) else FileError(f"{path}: {error.strerror or error}") from error
-    if path.is_dir():
-        return ShardedFeatures([_open_path(str(p)) for p in open_folder(path, dict(OPENERS))], str(path))
-    raise unknown(f"feature format of {path}:", path.suffix or "(none)", OPENERS)
+def _open_path(path: Path, member: str | None) -> Features:
+    if not os.path.lexists(path):
+        raise FileError(f"{printable(path)}: no such file or folder")
+    if path.is_dir() and path.suffix not in SUFFIXES:
+        return _open_folder(path)
+    return FileFeatures(path, member)
+
+
+def _open_folder(path: Path) -> Features:
+    paths, shards = shard_paths(path), list[Features]()
+    for shard in paths:
+        shards.append(FileFeatures(shard))
+        if len(paths) > OPEN:
+            shards[-1].close()
+    return ShardedFeatures(shards, printable(path))

@@ -15,7 +15,7 @@ from isch.features.shards import ShardedFeatures
 
 def load_features(folder: Path, name: str | None = None) -> Dataset:
     """A folder with features.* (any format of ``isch.features.open``) and labels.npy, .txt, .csv or .json."""
-    matrix = existing([folder / f"features{suffix}" for suffix in sources.OPENERS])
+    matrix = existing([folder / f"features{suffix}" for suffix in sources.SUFFIXES])
     labels = existing([folder / f"labels{suffix}" for suffix in (".npy", ".txt", ".csv", ".json")])
     if matrix is None or labels is None:
         lacking = ["features.npy (or .h5, .parquet, …)"] * (matrix is None)

@@ -1,0 +1,86 @@
+"""What every feature matrix must be: a matrix of real numbers, finite, within the range of single precision."""
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from isch.errors import InputError
+from isch.features.base import Block, Features, dense
+
+LARGEST = float(np.finfo(np.float32).max)
+COLUMNS = 1 << 27  # more are a damaged or crafted header, not a feature vector
+
+
+def finite(block: Block) -> bool:
+    """Whether every value is finite and fits single precision. One pass usually tells; else each value is asked."""
+    values: NDArray[Any] = block.data if issparse(block) else np.asarray(block)
+    if not np.issubdtype(values.dtype, np.floating):
+        return True
+    with np.errstate(over="ignore", invalid="ignore"):
+        if values.dtype.itemsize <= 4:
+            return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
+        return bool(np.vdot(values, values) <= LARGEST) or not _beyond(values).any()
+
+
+def check_finite(features: Features) -> None:
+    """Refuse NaN, infinity and numbers beyond single precision, with their number and the first row that has one."""
+    count, first, huge = 0, -1, True
+    for start, block in features.batches(4096):
+        rows = dense(block, np.float64)
+        bad = _beyond(rows)
+        if bad.any():
+            count += int(bad.sum())
+            first = first if first >= 0 else start + int(bad.any(axis=1).argmax())
+            huge = huge and bool(np.isfinite(rows).all())
+    if count and huge:
+        raise InputError(
+            f"{features.where}: values exceed the range of single precision (3.4e38), "
+            f"the first in row {first}; expected smaller ones"
+        )
+    if count:
+        raise InputError(
+            f"{features.where}: {count} value{'s are' if count > 1 else ' is'} NaN or infinity, "
+            f"the first in row {first}; expected finite numbers"
+        )
+
+
+def _beyond(values: NDArray[Any]) -> NDArray[np.bool_]:
+    with np.errstate(invalid="ignore"):
+        within: NDArray[np.bool_] = np.abs(values) <= LARGEST
+    return ~within
+
+
+def check_matrix(shape: tuple[int, ...], dtype: np.dtype[Any], where: str) -> tuple[int, int]:
+    """Refuse what is not a matrix of real numbers with at least one row and column."""
+    if len(shape) != 2:
+        raise InputError(f"{where}: expected a matrix (rows, columns); got shape {tuple(shape)}")
+    if not (np.issubdtype(dtype, np.floating) or np.issubdtype(dtype, np.integer) or dtype == np.bool_):
+        raise InputError(f"{where}: expected real numbers; got dtype {dtype}")
+    if any(size != size for size in shape):  # a Dask array that does not know how many rows it has
+        raise InputError(f"{where}: expected a known number of rows; got shape {tuple(shape)}")
+    if min(shape) < 1:
+        raise InputError(f"{where}: expected at least one row and one column; got shape {tuple(shape)}")
+    if shape[1] > COLUMNS:
+        raise InputError(f"{where}: expected at most {COLUMNS:,} columns; got {shape[1]:,}")
+    return int(shape[0]), int(shape[1])
+
+
+def check_memory(n_bytes: int, where: str) -> None:
+    """Refuse what must be in memory in one piece and is larger than the memory of this computer."""
+    memory = physical_memory()
+    if memory and n_bytes > memory:
+        raise InputError(
+            f"{where}: {n_bytes / 2**30:,.1f} GiB must be in memory at once; "
+            f"expected at most the {memory / 2**30:,.1f} GiB that this computer has"
+        )
+
+
+def physical_memory() -> int | None:
+    """Bytes of memory this computer has, or None where the system does not say (then allocation itself must fail)."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None

@@ -1,0 +1,112 @@
+"""HDF5 files. A dataset ``names`` of strings beside the matrix names its rows.
+
+Only what lies in the file itself is read: HDF5 can also point to other files and load filters from outside.
+"""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from isch.errors import FormatError, require
+from isch.features import hdf5_strings
+from isch.features.base import Block, Features, SlabFeatures
+from isch.features.checks import check_matrix, check_memory
+from isch.features.formats import choose
+from isch.features.hdf5_strings import REFERENCE
+
+KIND = "HDF5 file"
+FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scale-offset", 32000: "lzf"}
+
+
+class Hdf5Features(SlabFeatures):
+    """A two-dimensional dataset."""
+
+    def __init__(self, file: Any, name: str, path: Path) -> None:
+        self.where = f"{path}::{name}"
+        self._file = file
+        self._path = path
+        self._dataset = dataset(file, name, path)
+        self.dtype = np.dtype(self._dataset.dtype)
+        self.shape = check_matrix(self._dataset.shape, self.dtype, self.where)
+
+    def read(self, start: int, stop: int) -> Block:
+        return np.asarray(self._dataset[start:stop])
+
+    def _load_names(self) -> Sequence[str] | None:
+        if "names" not in self._file:
+            return None
+        names = dataset(self._file, "names", self._path)
+        if names.shape != (len(self),) or require("h5py", "formats").check_string_dtype(names.dtype) is None:
+            return None
+        return hdf5_strings.read(names, self._path)
+
+
+def open_features(path: Path, member: str | None) -> Features:
+    """An HDF5 file with one matrix, or the one that is meant."""
+    file = require("h5py", "formats").File(path, "r")
+    return Hdf5Features(file, choose(member, matrices(file, path), path), path)
+
+
+def matrices(file: Any, path: Path) -> list[str]:
+    """The names of the two-dimensional datasets; links are not followed, except those that name an object twice."""
+    found: list[str] = []
+
+    def visit(name: str, item: Any) -> None:
+        if hasattr(item, "dtype"):
+            _check_own(item, f"{path}::{name}")
+            if item.ndim == 2:
+                found.append(name)
+
+    file.visititems(visit)
+    return found
+
+
+def dataset(file: Any, name: str, path: Path) -> Any:
+    """A dataset that lies whole in the file.
+
+    Raises
+    ------
+    FormatError
+        It is reached by a link, stored elsewhere, needs a filter from outside, or was never written in full.
+    """
+    where = f"{path}::{name}"
+    parts = name.strip("/").split("/")
+    for depth in range(len(parts)):
+        link = file.get("/".join(parts[: depth + 1]), getlink=True)
+        if type(link).__name__ != "HardLink":
+            raise FormatError(f"{where}: is a link; expected a dataset of the file itself")
+    found = file[name]
+    if not hasattr(found, "dtype"):
+        raise FormatError(f"{where}: expected a dataset; got a group")
+    _check_own(found, where)
+    _check_whole(found, where)
+    return found
+
+
+def _check_own(found: Any, where: str) -> None:
+    """Refuse a dataset whose values come from other files or by other programs."""
+    recipe = found.id.get_create_plist()
+    if recipe.get_external_count() or recipe.get_layout() == require("h5py", "formats").h5d.VIRTUAL:
+        raise FormatError(f"{where}: its values lie in other files; expected them in this one")
+    filters = [recipe.get_filter(i) for i in range(recipe.get_nfilters())]
+    foreign = [f"{number} ({name.decode(errors='replace')})" for number, _, _, name in filters if number not in FILTERS]
+    if foreign:
+        raise FormatError(
+            f"{where}: filter {foreign[0]} would be loaded from outside; expected {', '.join(FILTERS.values())}"
+        )
+
+
+def _check_whole(found: Any, where: str) -> None:
+    """Refuse a dataset of which a part was never written: HDF5 would make up its values."""
+    if found.chunks is None:
+        width = REFERENCE.itemsize if found.dtype.hasobject else found.dtype.itemsize
+        expected, present, unit = found.size * width, found.id.get_storage_size(), "bytes"
+    else:
+        check_memory(math.prod(found.chunks) * found.dtype.itemsize, where)
+        expected = math.prod(-(-size // chunk) for size, chunk in zip(found.shape, found.chunks, strict=True))
+        present, unit = found.id.get_num_chunks(), "chunks"
+    if expected != present:
+        raise FormatError(f"{where}: holds {present:,} of {expected:,} {unit}; expected a dataset written in full")

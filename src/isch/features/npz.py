@@ -1,0 +1,91 @@
+"""The .npz files of NumPy: one array of several, or the sparse matrix of ``scipy.sparse.save_npz``."""
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as layout
+from numpy.typing import NDArray
+
+from isch.errors import FormatError
+from isch.features import sparse
+from isch.features.arrays import ArrayFeatures
+from isch.features.base import Features
+from isch.features.checks import check_memory
+from isch.features.formats import choose
+from isch.features.npy import Header, header, strings
+from isch.files import reading
+
+KIND = ".npz file"
+MEMBERS = 1000  # more are a crafted archive
+DEFLATE = 1032  # bytes that one byte of deflated data can become at most
+
+
+def open_features(path: Path, member: str | None) -> Features:
+    """The matrix meant; of the other arrays only the headers are read."""
+    with reading(path) as file, zipfile.ZipFile(file) as archive:
+        members = Members(archive, path)
+        if member is None and {"format", "shape", "data"} <= members.headers.keys():
+            matrix, where = _sparse(members, path), str(path)
+        else:
+            name = choose(member, [n for n, head in members.headers.items() if len(head.shape) == 2], path)
+            matrix, where = members.load(name), f"{path}::{name}"
+        return ArrayFeatures(matrix, where, _names(members, matrix.shape[0], path))
+
+
+class Members:
+    """The arrays of an open archive."""
+
+    def __init__(self, archive: zipfile.ZipFile, path: Path) -> None:
+        entries = archive.infolist()
+        if len(entries) > MEMBERS:
+            raise FormatError(f"{path}: {len(entries):,} arrays; expected at most {MEMBERS:,}")
+        odd = [info.filename for info in entries if not info.filename.endswith(".npy")]
+        if odd:
+            raise FormatError(f"{path}: holds {odd[0]!r}; expected .npy arrays only")
+        self._archive = archive
+        self._path = path
+        self._entries = {info.filename.removesuffix(".npy"): info for info in entries}
+        self.headers: dict[str, Header] = {name: self._header(name) for name in self._entries}
+
+    def load(self, name: str) -> NDArray[Any]:
+        """An array, decompressed; the archive's checksum is checked by the way."""
+        check_memory(self.headers[name].size, f"{self._path}::{name}")
+        with self._archive.open(self._entries[name]) as file:
+            return np.asarray(layout.read_array(file, allow_pickle=False))
+
+    def _header(self, name: str) -> Header:
+        entry, where = self._entries[name], f"{self._path}::{name}"
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise FormatError(f"{where}: compressed by method {entry.compress_type}; expected deflate or none")
+        if entry.file_size > DEFLATE * (entry.compress_size + 1):
+            raise FormatError(f"{where}: {entry.file_size:,} bytes cannot come from {entry.compress_size:,}")
+        with self._archive.open(entry) as file:
+            head = header(file, where)
+        if head.size != entry.file_size:
+            raise FormatError(f"{where}: {entry.file_size:,} bytes; expected {head.size:,} for shape {head.shape}")
+        return head
+
+
+def _names(members: Members, rows: int, path: Path) -> list[str] | None:
+    """The array ``names``, if it has one string per row."""
+    head = members.headers.get("names")
+    if head is None or head.shape != (rows,) or head.dtype.kind not in "US":
+        return None
+    return strings(members.load("names"), f"{path}::names")
+
+
+def _sparse(members: Members, path: Path) -> Any:
+    kind = members.load("format").item()
+    kind = kind.decode() if isinstance(kind, bytes) else kind
+    if kind not in sparse.PARTS:
+        raise FormatError(f"{path}: a sparse matrix of format {kind!r}; expected {', '.join(sparse.PARTS)}")
+    lacking = [part for part in ("shape", *sparse.PARTS[kind]) if part not in members.headers]
+    if lacking:
+        raise FormatError(f"{path}: expected the parts of a sparse {kind} matrix; {', '.join(lacking)} missing")
+    shape = members.load("shape")
+    if shape.shape != (2,) or shape.dtype.kind not in "iu":
+        raise FormatError(f"{path}: expected a shape of two integers; got {shape.dtype} of shape {shape.shape}")
+    parts = {part: members.load(part) for part in sparse.PARTS[kind]}
+    return sparse.assembled(kind, parts, (int(shape[0]), int(shape[1])), str(path))
