@@ -7,7 +7,6 @@ encoder.save("model.safetensors")             # one file, also saved inside an i
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -20,7 +19,7 @@ from isch import models
 from isch.codes import Codes
 from isch.distances import Distance
 from isch.errors import FormatError, InputError
-from isch.features import Features
+from isch.features import Features, npy
 from isch.hashing import METHODS
 from isch.hashing import restore as restore_hasher
 
@@ -160,9 +159,8 @@ def open_vectors(source: Any) -> Features:
     if isinstance(source, np.ndarray | list | tuple) and len(source) and np.ndim(source[0]) == 0:
         return feature_sources.open(np.asarray(source)[None])
     if isinstance(source, str | os.PathLike) and os.fspath(source).endswith(".npy") and os.path.isfile(source):
-        with suppress(ValueError, EOFError):
-            vector = np.load(source, mmap_mode="r", allow_pickle=False)
-            return feature_sources.open(vector[None] if vector.ndim == 1 else source)
+        vector = npy.load(source)
+        return feature_sources.open(vector[None] if vector.ndim == 1 else source)
     return feature_sources.open(source)
 
 

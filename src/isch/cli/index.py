@@ -208,14 +208,9 @@ def _keys(path: Path | None) -> list[Any] | None:
         return None
     if path.suffix != ".npy":
         return _lines(path)
-    import numpy as np
+    from isch.features import npy
 
-    from isch.errors import FormatError
-
-    try:
-        return np.load(path, allow_pickle=False).ravel().tolist()  # type: ignore[no-any-return]
-    except (OSError, ValueError, EOFError) as error:
-        raise FormatError(f"{path}: not a readable .npy file of keys ({error})") from error
+    return npy.load(path).ravel().tolist()  # type: ignore[no-any-return]
 
 
 def _metadata(path: Path | None) -> list[Any] | None:

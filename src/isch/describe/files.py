@@ -7,7 +7,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from isch.errors import FormatError, require
+from isch.errors import FormatError
+from isch.features.hdf5 import attachment
 
 if TYPE_CHECKING:
     from isch.describe.base import Describer
@@ -36,7 +37,7 @@ def describer_of(features: Any) -> "Describer | None":
     for file in sorted(path.iterdir()) if path.is_dir() and path.suffix != ".zarr" else [path]:
         if file.suffix in (".npy", ".npz") and file.with_suffix(f".{ATTACHMENT}").is_file():
             return load(file)
-        if file.suffix in (".h5", ".hdf5") and _attached(file) is not None:
+        if file.suffix in (".h5", ".hdf5") and attachment(file, ATTACHMENT) is not None:
             return load(file)
     return None
 
@@ -48,7 +49,7 @@ def model_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     if source.suffix in (".npy", ".npz"):
         yield source.with_suffix(f".{ATTACHMENT}")
     elif source.suffix in (".h5", ".hdf5"):
-        content = _attached(source)
+        content = attachment(source, ATTACHMENT)
         if content is None:
             raise FormatError(f"{path}: does not say how its features were made; expected a file of isch describe")
         with TemporaryDirectory() as folder:
@@ -57,13 +58,3 @@ def model_file(path: str | os.PathLike[str]) -> Iterator[Path]:
             yield copy
     else:
         yield source
-
-
-def _attached(path: Path) -> bytes | None:
-    """The model file that an HDF5 file carries."""
-    h5py = require("h5py", "images")
-    try:
-        with h5py.File(path, "r") as file:
-            return bytes(file[ATTACHMENT][:].tobytes()) if ATTACHMENT in file else None
-    except OSError as error:
-        raise FormatError(f"{path}: not a readable HDF5 file ({error})") from error

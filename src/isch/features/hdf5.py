@@ -14,8 +14,10 @@ from isch.errors import FormatError, require
 from isch.features import hdf5_strings
 from isch.features.base import Block, Features, SlabFeatures
 from isch.features.checks import check_matrix, check_memory
+from isch.features.file import in_our_words
 from isch.features.formats import choose
 from isch.features.hdf5_strings import REFERENCE
+from isch.files import printable, regular
 
 KIND = "HDF5 file"
 FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scale-offset", 32000: "lzf"}
@@ -48,6 +50,12 @@ def open_features(path: Path, member: str | None) -> Features:
     """An HDF5 file with one matrix, or the one that is meant."""
     file = require("h5py", "formats").File(path, "r")
     return Hdf5Features(file, choose(member, matrices(file, path), path), path)
+
+
+def attachment(path: Path, name: str) -> bytes | None:
+    """The bytes of a dataset that is not a matrix, or None if there is no such dataset."""
+    with in_our_words(printable(path), KIND), require("h5py", "formats").File(regular(path), "r") as file:
+        return bytes(dataset(file, name, path)[:].tobytes()) if name in file else None
 
 
 def matrices(file: Any, path: Path) -> list[str]:

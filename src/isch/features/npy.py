@@ -14,8 +14,9 @@ from isch.errors import FormatError
 from isch.features.arrays import ArrayFeatures
 from isch.features.base import Features
 from isch.features.checks import check_matrix
+from isch.features.file import in_our_words
 from isch.features.formats import refuse_member
-from isch.files import reading
+from isch.files import printable, reading
 
 KIND = ".npy file"
 SIDES = ("names", "labels")  # x.names.npy and x.labels.npy belong to x.npy
@@ -66,8 +67,20 @@ def header(file: IO[bytes], where: str) -> Header:
     return Header(shape, bool(fortran), dtype, file.tell())
 
 
+def load(path: str | os.PathLike[str]) -> NDArray[Any]:
+    """The array of a .npy file of any shape, memory-mapped, for whoever needs one array and not ``Features``.
+
+    Raises
+    ------
+    FileError
+        It is not a .npy file, is damaged, or holds Python objects.
+    """
+    with in_our_words(printable(path), KIND):
+        return mapped(Path(path))
+
+
 def mapped(path: Path) -> NDArray[Any]:
-    """The array of a .npy file of any shape, memory-mapped; its size must be the one the header tells."""
+    """The array of a .npy file; its size must be the one the header tells."""
     with reading(path) as file:
         head, size = header(file, str(path)), os.fstat(file.fileno()).st_size
         if size != head.size:

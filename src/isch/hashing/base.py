@@ -137,6 +137,8 @@ class Hasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _open(self, X: Any, reset: bool) -> Features:
         """Open ``X``; what is in memory first passes scikit-learn's checks of shape, type and column names."""
         if not _elsewhere(X):
+            if issparse(X):
+                feature_sources.check_indices(X, "the sparse matrix")
             X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
             return feature_sources.open(X)
         features = feature_sources.open(X)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from isch import features as sources
 from isch.errors import FileError, FormatError, InputError, MissingData, require
 from isch.evaluate.datasets.base import Dataset, existing, missing
-from isch.features import Features
+from isch.features import Features, npy
 from isch.features.shards import ShardedFeatures
 
 
@@ -40,7 +40,7 @@ def read_labels(path: Path) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         raise FileError(f"{path}: no such file of labels")
     try:
         if path.suffix == ".npy":
-            values = np.load(path, allow_pickle=False)
+            values = npy.load(path)
         elif path.suffix == ".json":
             values = np.array(json.loads(path.read_text()))
         else:
