@@ -210,7 +210,7 @@ def _keys(path: Path | None) -> list[Any] | None:
         return _lines(path)
     from isch.features import npy
 
-    return npy.load(path).ravel().tolist()  # type: ignore[no-any-return]
+    return npy.load(path).ravel().tolist()
 
 
 def _metadata(path: Path | None) -> list[Any] | None:
