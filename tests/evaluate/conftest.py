@@ -5,7 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from isch.evaluate.execution import execute
+from isch.evaluate.experiment import read
 from isch.evaluate.runs import Result, Run
+from isch.evaluate.store import Store
+from isch.evaluate.summary import Summary, summarise
 
 TOML = """
 title = "toy"
@@ -73,3 +77,13 @@ def result() -> Result:
         "isch 1",
         {"date": "2026-01-01T00:00:00+00:00", "versions": {"numpy": "2.4"}},
     )
+
+
+@pytest.fixture(scope="module")
+def summary(shared_toy: Path) -> Summary:
+    """The results of the experiment, whose data is not there any more."""
+    store = Store(shared_toy.parent / "results", shared_toy.parent / "cache")
+    list(execute(read(str(shared_toy)), store, shared_toy.parent / "cache"))
+    for path in (shared_toy.parent / "data").iterdir():
+        path.unlink()
+    return summarise(read(str(shared_toy)), store)

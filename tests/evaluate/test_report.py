@@ -1,4 +1,4 @@
-"""Summary, figures and report, from stored results alone."""
+"""Summary and report, from stored results alone."""
 
 import math
 from dataclasses import replace
@@ -8,21 +8,11 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from isch.errors import FileError, ParameterError
-from isch.evaluate import figures, report
-from isch.evaluate.execution import execute
-from isch.evaluate.experiment import read
+from isch.errors import FileError
+from isch.evaluate import report
 from isch.evaluate.store import Store
-from isch.evaluate.summary import Cell, Summary, summarise
-
-
-@pytest.fixture(scope="module")
-def summary(shared_toy: Path) -> Summary:
-    store = Store(shared_toy.parent / "results", shared_toy.parent / "cache")
-    list(execute(read(str(shared_toy)), store, shared_toy.parent / "cache"))
-    for path in (shared_toy.parent / "data").iterdir():
-        path.unlink()
-    return summarise(read(str(shared_toy)), store)
+from isch.evaluate.summary import Cell, Summary
+from isch.hashing.lsh import LSH
 
 
 def test_mean_and_spread_are_over_seeds(summary: Summary) -> None:
@@ -42,39 +32,6 @@ def test_significance_is_paired_by_query(summary: Summary) -> None:
     assert math.isnan(summary.p_value(("2-norm", None)))
 
 
-def test_figures_are_written_as_png_and_svg_with_every_method(summary: Summary, tmp_path: Path) -> None:
-    written = figures.draw(summary, tmp_path / "figures")
-    names = sorted(path.name for path in written)
-    assert names == ["toy-precision-recall.png", "toy-precision-recall.svg", "toy.png", "toy.svg"]
-    assert all(path.stat().st_size > 5_000 for path in written)
-    assert (tmp_path / "figures" / "toy.png").read_bytes()[:4] == b"\x89PNG"
-
-
-@pytest.mark.parametrize("kind", ["recall", "dimensions"])
-def test_other_kinds_of_figure(summary: Summary, tmp_path: Path, kind: str) -> None:
-    other = replace(summary, experiment=replace(summary.experiment, figure={"kind": kind, "ranks": 100}))
-    written = {path.name for path in figures.draw(other, tmp_path)}
-    assert "toy.png" in written
-    assert ("toy-precision-recall.png" in written) == (kind == "recall")
-
-
-def test_an_unknown_kind_of_figure_lists_the_known(summary: Summary, tmp_path: Path) -> None:
-    other = replace(summary, experiment=replace(summary.experiment, figure={"kind": "pie"}))
-    with pytest.raises(ParameterError, match="unknown kind of figure 'pie'; known: bits, dimensions, recall"):
-        figures.draw(other, tmp_path)
-
-
-def test_every_method_has_a_look_of_its_own(summary: Summary) -> None:
-    labels = [f"m{i}" for i in range(14)]
-    looks = {tuple(map(str, figures._style(i, label).values())) for i, label in enumerate(labels)}
-    assert len(looks) == len(labels)
-
-
-def test_the_same_results_give_the_same_svg(summary: Summary, tmp_path: Path) -> None:
-    first, second = (figures.draw(summary, tmp_path / name) for name in ("a", "b"))
-    assert first[1].read_bytes() == second[1].read_bytes()
-
-
 def test_the_table_has_each_method_and_length(summary: Summary) -> None:
     table = report.quality_table(summary)
     assert table.splitlines()[0] == "| method | 8 | 16 |"
@@ -90,6 +47,23 @@ def test_a_cell_of_fewer_seeds_says_so(summary: Summary) -> None:
     assert line.count("(1 seed)") == 1
 
 
+def test_stale_results_are_marked(summary: Summary, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "†" not in report.section(summary, "x")
+    monkeypatch.setattr(LSH, "revision", 99)
+    section = report.section(summary, "x")
+    assert "4 runs are stale (†), made by an earlier revision" in section
+    assert all(("†" in line) == ("LSH" in line) for line in report.quality_table(summary).splitlines())
+
+
+def test_the_overview_compares_isch_with_the_best_of_the_paper_and_the_two_norm(summary: Summary) -> None:
+    line = report.overview([summary]).splitlines()[-1]
+    best = summary.best(["itq"])
+    assert best is not None
+    for value in (summary.cells["isch", 16].mean("precision@10"), best[1]):
+        assert report.number(value) in line
+    assert f"-bit {'ITQ'})" in line
+
+
 def test_what_isch_learned_is_told(summary: Summary) -> None:
     table = report.learned_table(summary)
     assert table is not None
@@ -101,7 +75,7 @@ def test_what_isch_learned_is_told(summary: Summary) -> None:
 
 def test_the_verdict_compares_with_the_best_and_the_two_norm(summary: Summary) -> None:
     text = report.verdict(summary)
-    assert "Here 16-bit ISCH reaches precision at 10" in text
+    assert "Here, 16-bit ISCH reaches a precision at 10 of" in text
     assert "The 2-norm reaches" in text
     best = summary.best(["lsh", "itq-asymmetric"])
     assert best is not None
@@ -116,8 +90,8 @@ def test_without_isch_the_verdict_is_about_pca(summary: Summary) -> None:
     )
     text = report.verdict(other)
     values = [report.number(cell.mean("precision@10")) for cell in (itq, whole)]
-    assert f"precision at 10 is at best {values[0]}, with 16 dimensions, and {values[1]} without PCA, which " in text
-    assert "ISCH" not in report.section(other, "x.png")
+    assert f"a precision at 10 of {values[0]}, with 16 dimensions; without PCA it is {values[1]}, so PCA " in text
+    assert "ISCH" not in report.section(other, "x")
 
 
 def test_the_report_has_a_section_for_what_was_run_and_names_what_was_not(
@@ -127,10 +101,10 @@ def test_the_report_has_a_section_for_what_was_run_and_names_what_was_not(
     written = report.write(store, tmp_path / "results.md", [str(shared_toy), "mnist"])
     text = (tmp_path / "results.md").read_text()
     assert written == ["toy"]
-    assert "(figures/toy.png)" in text
+    assert "(figures/toy.svg)" in text
     assert "## toy" in text
     assert "`isch bench run mnist`" in text
-    assert (tmp_path / "figures" / "toy.png").exists()
+    assert (tmp_path / "figures" / "toy.svg").exists()
     with pytest.raises(FileError, match="does not exist"):
         report.write(store, tmp_path / "none" / "results.md")
 

@@ -123,12 +123,12 @@ def plot(
     cache: Cache = None,
 ) -> None:
     """Draw the figures of an experiment from stored results, and print and write its table."""
-    from isch.evaluate import experiment, figures, report
+    from isch.evaluate import experiment, figures, names, report
     from isch.evaluate.summary import summarise
 
     summary = summarise(experiment.read(name), _store(results, cache))
-    written = [*figures.draw(summary, output), report.write_table(summary, output)]
-    typer.echo(f"{figures.measure_name(summary.headline)}\n\n{report.quality_table(summary)}\n")
+    written = [*figures.draw(summary, output, ("svg", "png")), report.write_table(summary, output)]
+    typer.echo(f"{names.of_measure(summary.headline)}\n\n{report.quality_table(summary)}\n")
     typer.echo(f"written: {', '.join(map(str, written))}")
 
 

@@ -34,6 +34,10 @@ class Cell:
         values = self.values(measure, ties)
         return float(values.mean()) if len(values) else float("nan")
 
+    def defines(self, measure: str) -> bool:
+        """Whether any result has the measure."""
+        return any(measure in result.means for result in self.results.values())
+
     def spread(self, measure: str) -> float:
         """The standard deviation over seeds; 0 for one seed."""
         values = self.values(measure)

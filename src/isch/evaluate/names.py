@@ -1,0 +1,38 @@
+"""What readers call methods and measures."""
+
+from isch.evaluate.metrics import measure
+
+METHODS = {
+    "isch": "ISCH",
+    "isch-paper": "ISCH (the paper's τ)",
+    "isch-asymmetric": "ISCH (real-valued query)",
+    "2-norm": "2-norm",
+    "sign": "signs of all dimensions",
+    "threshold": "x > 0 of all dimensions",
+    "pcarr": "PCA-RR",
+    "sph-hamming": "SPH (Hamming)",
+    "faiss-itq": "faiss ITQ",
+    "faiss-lsh": "faiss LSH",
+    "faiss-pq": "faiss PQ",
+    "faiss-rabitq": "faiss RaBitQ",
+    "pca-2-norm": "2-norm after PCA",
+    "pca-sign": "signs after PCA",
+}
+
+
+def of_method(label: str) -> str:
+    """A method as readers call it; a label of the user's own experiment stays as it is."""
+    return METHODS.get(label, label.upper() if label.isalpha() and len(label) <= 5 else label)
+
+
+def of_measure(name: str) -> str:
+    """A measure as readers call it, such as ``precision at 500``."""
+    m = measure(name)
+    if m.neighbours:
+        return f"share of the {m.neighbours} true nearest neighbours among the first {m.k}"
+    words = {
+        "map": "mean average precision",
+        "map-trapezoid": "mean average precision (trapezoid)",
+        "within": f"precision within Hamming radius {m.k}",
+    }
+    return words.get(m.kind, f"{m.kind} at {m.k:,}")
