@@ -47,7 +47,7 @@ def test_run_plot_and_run_again(toy: Path) -> None:
     assert "| method | 8 |" in plot.stdout
     assert (toy / "pictures" / "toy.svg").exists()
     table = (toy / "pictures" / "toy.md").read_text()
-    assert "\n`isch bench run toy.toml`. 3 of 3 planned runs are stored.\n" in table
+    assert "\n`isch bench run toy.toml`. All 3 planned runs are stored.\n" in table
     assert "| LSH |" in table
     again = isch("run", "toy.toml", folder=toy)
     assert "(3 stored before)" in again.stdout

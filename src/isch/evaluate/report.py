@@ -212,7 +212,7 @@ def section(summary: Summary, figure: str) -> str:
         *more,
         "</details>",
     ]
-    return "\n\n".join(parts)
+    return "\n\n".join(filter(None, parts))
 
 
 def _source(summary: Summary) -> str:
