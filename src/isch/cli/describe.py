@@ -26,7 +26,9 @@ def attach(app: typer.Typer) -> None:
 
 def describe(
     pictures: Annotated[Path, typer.Argument(help="A folder of pictures, searched with all its subfolders.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Feature file: .h5, .npy, or .npz for sparse.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Feature file: .h5, .npy, .parquet, .feather, or .npz for sparse.")
+    ],
     descriptor: Annotated[
         str,
         typer.Option(

@@ -8,11 +8,13 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from isch.errors import FormatError
+from isch.features.formats import FORMATS, SUFFIXES
 from isch.features.hdf5 import attachment
 
 if TYPE_CHECKING:
     from isch.describe.base import Describer
 
+HDF5 = FORMATS["hdf5"]
 ATTACHMENT = "describer"  # in an HDF5 file a dataset of bytes, beside others a file with this suffix
 
 
@@ -35,9 +37,10 @@ def describer_of(features: Any) -> "Describer | None":
         return None
     path = Path(os.fspath(features).partition("::")[0])
     for file in sorted(path.iterdir()) if path.is_dir() and path.suffix != ".zarr" else [path]:
-        if file.suffix in (".npy", ".npz") and file.with_suffix(f".{ATTACHMENT}").is_file():
-            return load(file)
-        if file.suffix in (".h5", ".hdf5") and attachment(file, ATTACHMENT) is not None:
+        if file.suffix in HDF5:
+            if attachment(file, ATTACHMENT) is not None:
+                return load(file)
+        elif file.suffix in SUFFIXES and file.with_suffix(f".{ATTACHMENT}").is_file():
             return load(file)
     return None
 
@@ -46,9 +49,9 @@ def describer_of(features: Any) -> "Describer | None":
 def model_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """The model file itself, or the one that a feature file carries."""
     source = Path(path)
-    if source.suffix in (".npy", ".npz"):
+    if source.suffix in SUFFIXES and source.suffix not in HDF5:
         yield source.with_suffix(f".{ATTACHMENT}")
-    elif source.suffix in (".h5", ".hdf5"):
+    elif source.suffix in HDF5:
         content = attachment(source, ATTACHMENT)
         if content is None:
             raise FormatError(f"{path}: does not say how its features were made; expected a file of isch describe")

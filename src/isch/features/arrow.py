@@ -1,5 +1,6 @@
 """What Parquet and Feather share: a column of vectors, or numeric columns, of an Arrow table as a matrix."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch.errors import FormatError, require
+from isch.features.base import dense
+from isch.features.content import Content
 from isch.features.formats import choose
 
 NAMES = "names"  # the column of strings that names the rows
@@ -75,6 +78,25 @@ class Columns:
         if column.null_count:
             row = start + int(column.is_null().to_numpy(zero_copy_only=False).argmax()) // width
             raise FormatError(f"{self.where}: row {row} has a null {what}; expected numbers everywhere")
+
+
+def tables(content: Content) -> tuple[Any, Iterator[Any]]:
+    """(schema, record batches) of a file with the columns ``names``, ``labels`` and ``features``."""
+    arrow = require("pyarrow", "formats")
+    vector = arrow.list_(arrow.from_numpy_dtype(content.dtype), content.shape[1])
+    schema = arrow.schema([(NAMES, arrow.string()), ("labels", arrow.string()), ("features", vector)])
+
+    def batches() -> Iterator[Any]:
+        row = 0
+        for block in content.blocks():
+            end = row + block.shape[0]
+            values = arrow.array(np.ascontiguousarray(dense(block, content.dtype)).ravel())
+            columns = [content.names[row:end], content.labels[row:end]]
+            vectors = arrow.FixedSizeListArray.from_arrays(values, content.shape[1])
+            yield arrow.record_batch([*(arrow.array(c, arrow.string()) for c in columns), vectors], schema=schema)
+            row = end
+
+    return schema, batches()
 
 
 def valid(batch: Any) -> Any:

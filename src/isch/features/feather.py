@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from isch.errors import require
-from isch.features.arrow import Columns, texts, valid
+from isch.features.arrow import Columns, tables, texts, valid
 from isch.features.base import Block, Features, SlabFeatures
 from isch.features.checks import check_matrix
+from isch.features.content import Content, write_beside
+from isch.files import replacing
 
 KIND = "Feather file (version 2)"
 
@@ -56,6 +58,15 @@ class FeatherFeatures(SlabFeatures):
             if self._last[0] != number:
                 self._last = (number, valid(self._reader.get_batch(number)))
             return self._last[1]
+
+
+def write(path: Path, content: Content) -> None:
+    """Columns ``names``, ``labels`` and ``features``; attachments beside it."""
+    schema, batches = tables(content)
+    write_beside(path, content)
+    with replacing(path) as temporary, require("pyarrow.ipc", "formats").new_file(str(temporary), schema) as file:
+        for batch in batches:
+            file.write_batch(batch)
 
 
 def open_features(path: Path, member: str | None) -> Features:

@@ -4,7 +4,7 @@ A format is a module of this package with
 
 ``KIND``                          how messages call such a file
 ``open_features(path, member)``   the matrix in it as ``Features``; ``member`` is what stands after ``::``, or None
-``write(path, content)``          optional: writes what ``write.Writer`` has collected
+``write(path, content)``          optional: writes a ``content.Content``, whole or not at all
 
 and one line in ``FORMATS``. It may raise anything: ``file.FileFeatures`` puts it into our words, at opening and at
 every later read, and takes care of pickling.
@@ -34,6 +34,14 @@ def module(path: Path) -> Any:
     if path.suffix not in SUFFIXES:
         raise unknown(f"feature format of {path}:", path.suffix or "(none)", SUFFIXES)
     return importlib.import_module(f"isch.features.{SUFFIXES[path.suffix]}")
+
+
+def writer(path: Path) -> Any:
+    """The function that writes files with this suffix."""
+    writable = [suffix for suffix in SUFFIXES if hasattr(module(Path(f"x{suffix}")), "write")]
+    if path.suffix not in writable:
+        raise unknown(f"format of {path}:", path.suffix or "(none)", writable)
+    return module(path).write
 
 
 def kind(path: Path) -> str:

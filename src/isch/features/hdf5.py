@@ -12,14 +12,16 @@ import numpy as np
 
 from isch.errors import FormatError, require
 from isch.features import hdf5_strings
-from isch.features.base import Block, Features, SlabFeatures
+from isch.features.base import Block, Features, SlabFeatures, dense
 from isch.features.checks import check_matrix, check_memory
+from isch.features.content import Content
 from isch.features.file import in_our_words
 from isch.features.formats import choose
 from isch.features.hdf5_strings import REFERENCE
-from isch.files import printable, regular
+from isch.files import printable, regular, replacing
 
 KIND = "HDF5 file"
+CHUNK = 1 << 20  # bytes
 FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scale-offset", 32000: "lzf"}
 
 
@@ -50,6 +52,38 @@ def open_features(path: Path, member: str | None) -> Features:
     """An HDF5 file with one matrix, or the one that is meant."""
     file = require("h5py", "formats").File(path, "r")
     return Hdf5Features(file, choose(member, matrices(file, path), path), path)
+
+
+def write(path: Path, content: Content) -> None:
+    """Datasets ``features``, ``names``, ``labels``, attachments as bytes; a sparse matrix as compressed float16.
+
+    Checksums cover everything: those of version 1.10 of the format its structure, Fletcher-32 the values. Strings have
+    a fixed length, because heaps have no checksum.
+    """
+    h5py = require("h5py", "formats")
+    with replacing(path) as temporary, h5py.File(temporary, "w", libver=("v110", "v110")) as file:
+        features, row = file.create_dataset("features", content.shape, **_layout(content)), 0
+        for block in content.blocks():
+            features[row : row + block.shape[0]] = dense(block, features.dtype)
+            row += block.shape[0]
+        for name, values in (("names", content.names), ("labels", content.labels)):
+            encoded = [value.encode() for value in values]
+            kind = h5py.string_dtype("utf-8", max(1, *map(len, encoded)))
+            file.create_dataset(name, data=np.array(encoded, kind), compression="gzip", fletcher32=True)
+        for name, attached in content.attachments.items():
+            file.create_dataset(name, data=np.frombuffer(attached, np.uint8), fletcher32=True)
+        file.attrs["recipe"] = np.array(
+            content.recipe.encode(), h5py.string_dtype("utf-8", len(content.recipe.encode()))
+        )
+
+
+def _layout(content: Content) -> dict[str, Any]:
+    """Type and chunks of the matrix; sparse rows are mostly zeros, which compress well."""
+    rows, columns = content.shape
+    if content.sparse:
+        return {"dtype": np.float16, "chunks": (1, columns), "compression": "lzf", "fletcher32": True}
+    fitting = min(rows, max(1, CHUNK // (columns * content.dtype.itemsize)))
+    return {"dtype": content.dtype, "chunks": (fitting, columns), "maxshape": (None, columns), "fletcher32": True}
 
 
 def attachment(path: Path, name: str) -> bytes | None:

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from isch.errors import FormatError
 from isch.features.arrays import ArrayFeatures
-from isch.features.base import Features
+from isch.features.base import Features, dense
 from isch.features.checks import check_matrix
+from isch.features.content import Content, write_beside
 from isch.features.file import in_our_words
 from isch.features.formats import refuse_member
-from isch.files import printable, reading
+from isch.files import printable, reading, replacing
 
 KIND = ".npy file"
 SIDES = ("names", "labels")  # x.names.npy and x.labels.npy belong to x.npy
@@ -51,6 +52,19 @@ def open_features(path: Path, member: str | None) -> Features:
     """A .npy file."""
     refuse_member(member, path)
     return NpyFeatures(path)
+
+
+def write(path: Path, content: Content) -> None:
+    """``x.npy``, its sides ``x.names.npy`` and ``x.labels.npy``, and the attachments beside it."""
+    for side, values in zip(SIDES, (content.names, content.labels), strict=True):
+        with replacing(path.with_suffix(f".{side}.npy")) as temporary, temporary.open("wb") as file:
+            np.save(file, np.array(values, np.str_))
+    write_beside(path, content)
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        fields = {"descr": content.dtype.str, "fortran_order": False, "shape": content.shape}
+        layout.write_array_header_1_0(file, fields)
+        for block in content.blocks():
+            file.write(np.ascontiguousarray(dense(block, content.dtype)).data)
 
 
 def header(file: IO[bytes], where: str) -> Header:

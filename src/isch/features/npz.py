@@ -1,21 +1,25 @@
 """The .npz files of NumPy: one array of several, or the sparse matrix of ``scipy.sparse.save_npz``."""
 
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.lib import format as layout
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
 
 from isch.errors import FormatError
 from isch.features import sparse
 from isch.features.arrays import ArrayFeatures
-from isch.features.base import Features
+from isch.features.base import Block, Features, stack
 from isch.features.checks import check_memory
+from isch.features.content import Content, write_beside
 from isch.features.formats import choose
 from isch.features.npy import Header, header, strings
-from isch.files import reading
+from isch.files import reading, replacing
 
 KIND = ".npz file"
 MEMBERS = 1000  # more are a crafted archive
@@ -24,14 +28,30 @@ DEFLATE = 1032  # bytes that one byte of deflated data can become at most
 
 def open_features(path: Path, member: str | None) -> Features:
     """The matrix meant; of the other arrays only the headers are read."""
-    with reading(path) as file, zipfile.ZipFile(file) as archive:
-        members = Members(archive, path)
+    with opened(path) as members:
         if member is None and {"format", "shape", "data"} <= members.headers.keys():
-            matrix, where = _sparse(members, path), str(path)
+            matrix: Block = members.sparse()
+            where = str(path)
         else:
             name = choose(member, [n for n, head in members.headers.items() if len(head.shape) == 2], path)
             matrix, where = members.load(name), f"{path}::{name}"
         return ArrayFeatures(matrix, where, _names(members, matrix.shape[0], path))
+
+
+def write(path: Path, content: Content) -> None:
+    """``features``, or what ``scipy.sparse.load_npz`` expects; ``names``, ``labels``; attachments beside it."""
+    matrix = stack(list(content.blocks()))
+    arrays: dict[str, Any] = sparse.parts(matrix) if issparse(matrix) else {"features": matrix}
+    write_beside(path, content)
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, **arrays, names=np.array(content.names, np.str_), labels=np.array(content.labels, np.str_))
+
+
+@contextmanager
+def opened(path: Path) -> Iterator["Members"]:
+    """The arrays of a .npz file."""
+    with reading(path) as file, zipfile.ZipFile(file) as archive:
+        yield Members(archive, path)
 
 
 class Members:
@@ -55,6 +75,21 @@ class Members:
         with self._archive.open(self._entries[name]) as file:
             return np.asarray(layout.read_array(file, allow_pickle=False))
 
+    def sparse(self) -> csr_array:
+        """The sparse matrix that ``scipy.sparse.save_npz`` has written, checked."""
+        kind = self.load("format").item()
+        kind = kind.decode() if isinstance(kind, bytes) else kind
+        if kind not in sparse.PARTS:
+            raise FormatError(f"{self._path}: a sparse matrix of format {kind!r}; expected {', '.join(sparse.PARTS)}")
+        lacking = [part for part in ("shape", *sparse.PARTS[kind]) if part not in self.headers]
+        if lacking:
+            raise FormatError(f"{self._path}: a sparse {kind} matrix without {', '.join(lacking)}")
+        shape = self.load("shape")
+        if shape.shape != (2,) or shape.dtype.kind not in "iu":
+            raise FormatError(f"{self._path}: expected a shape of two integers; got {shape.dtype} {shape.shape}")
+        parts = {part: self.load(part) for part in sparse.PARTS[kind]}
+        return sparse.assembled(kind, parts, (int(shape[0]), int(shape[1])), str(self._path))
+
     def _header(self, name: str) -> Header:
         entry, where = self._entries[name], f"{self._path}::{name}"
         if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -74,18 +109,3 @@ def _names(members: Members, rows: int, path: Path) -> list[str] | None:
     if head is None or head.shape != (rows,) or head.dtype.kind not in "US":
         return None
     return strings(members.load("names"), f"{path}::names")
-
-
-def _sparse(members: Members, path: Path) -> Any:
-    kind = members.load("format").item()
-    kind = kind.decode() if isinstance(kind, bytes) else kind
-    if kind not in sparse.PARTS:
-        raise FormatError(f"{path}: a sparse matrix of format {kind!r}; expected {', '.join(sparse.PARTS)}")
-    lacking = [part for part in ("shape", *sparse.PARTS[kind]) if part not in members.headers]
-    if lacking:
-        raise FormatError(f"{path}: expected the parts of a sparse {kind} matrix; {', '.join(lacking)} missing")
-    shape = members.load("shape")
-    if shape.shape != (2,) or shape.dtype.kind not in "iu":
-        raise FormatError(f"{path}: expected a shape of two integers; got {shape.dtype} of shape {shape.shape}")
-    parts = {part: members.load(part) for part in sparse.PARTS[kind]}
-    return sparse.assembled(kind, parts, (int(shape[0]), int(shape[1])), str(path))

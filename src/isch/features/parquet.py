@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch.errors import FormatError, require
-from isch.features.arrow import Columns, texts, valid
+from isch.features.arrow import Columns, tables, texts, valid
 from isch.features.base import Block, Features
 from isch.features.checks import check_matrix
+from isch.features.content import Content, write_beside
+from isch.files import replacing
 
 KIND = "Parquet file"
 BATCH = 65_536  # rows decoded at once, at most
@@ -77,6 +79,16 @@ class ParquetFeatures(Features):
         """The file, opened anew for each use, so that several threads can read."""
         pq = require("pyarrow.parquet", "formats")
         return pq.ParquetFile(self._path, metadata=getattr(self, "_metadata", None), page_checksum_verification=True)
+
+
+def write(path: Path, content: Content) -> None:
+    """Columns ``names``, ``labels`` and ``features``, with a checksum for each page; attachments beside it."""
+    pq = require("pyarrow.parquet", "formats")
+    schema, batches = tables(content)
+    write_beside(path, content)
+    with replacing(path) as temporary, pq.ParquetWriter(temporary, schema, write_page_checksum=True) as file:
+        for batch in batches:
+            file.write_batch(batch)
 
 
 def open_features(path: Path, member: str | None) -> Features:

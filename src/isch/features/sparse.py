@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import bsr_array, coo_array, csc_array, csr_array, dia_array
 
@@ -55,6 +56,12 @@ def check_indices(matrix: Any, where: str) -> None:
     elif matrix.format == "dia":
         _check_lengths(where, data=matrix.data, offsets=matrix.offsets)
         _check_range(matrix.offsets, 1 - matrix.shape[0], matrix.shape[1], "offset", where)
+
+
+def parts(matrix: csr_array) -> dict[str, NDArray[Any]]:
+    """The arrays that ``scipy.sparse.save_npz`` would store."""
+    arrays = {part: getattr(matrix, part) for part in PARTS["csr"]}
+    return {"format": np.array(b"csr"), "shape": np.array(matrix.shape), **arrays}
 
 
 def assembled(kind: str, parts: dict[str, NDArray[Any]], shape: tuple[int, int], where: str) -> csr_array:
