@@ -53,6 +53,8 @@ def test_equal_to_every_two_compared(data: st.DataObject) -> None:
     expected = plain_pairs(codes, radius)
     assert_same(pairs_within(codes, radius, n_bits=n_bits), expected)
     assert_same(pairs_within(isch.CodeTable(codes), radius), expected)
+    if radius <= 8:
+        assert_same(pairs_within(codes, radius, method="join"), expected)
     if len(expected.first):
         assert_same(merged(list(pairs_blocks(codes, radius))), expected)
 

@@ -18,13 +18,23 @@ EVERY = np.empty(0, np.int64)  # in place of a list of rows: all of them
 
 
 def as_words(codes: NDArray[np.uint8]) -> Words:
-    """Packed codes (n, bytes) as 64-bit words (n, words), zero padded; no copy where the bytes allow it."""
+    """Packed codes (n, bytes) as 64-bit words (n, words), zero padded; no copy where the bytes allow it.
+
+    Read-only, so that kernels are compiled for one type alone.
+    """
     n, n_bytes = codes.shape
-    if n_bytes % 8 == 0 and codes.ctypes.data % 8 == 0:
-        return codes.view("<u8").astype(np.uint64, copy=False)
-    padded = np.zeros((n, -(-n_bytes // 8) * 8), np.uint8)
-    padded[:, :n_bytes] = codes
-    return padded.view("<u8").astype(np.uint64, copy=False)
+    if n_bytes % 8 or codes.ctypes.data % 8:
+        padded = np.zeros((n, -(-n_bytes // 8) * 8), np.uint8)
+        padded[:, :n_bytes] = codes
+        codes = padded
+    return read_only(codes.view("<u8").astype(np.uint64, copy=False))
+
+
+def read_only(words: Words) -> Words:
+    """A view that cannot be written to."""
+    view = words.view()
+    view.flags.writeable = False
+    return view
 
 
 def row_bits(n: int) -> int:
@@ -39,6 +49,11 @@ def sorted_keys(words: Words, rows: Rows, mask: Words) -> Keys:
     fill_keys(words, rows, used, mask[used], _multipliers(words.shape[1])[used], row_bits(len(words)), keys)
     keys.sort()
     return keys
+
+
+def rows_of(keys: Keys, n: int) -> Rows:
+    """The rows of keys, out of n."""
+    return (keys & np.uint64((1 << row_bits(n)) - 1)).astype(np.int64)
 
 
 @cache

@@ -14,11 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from isch import codes as packed
 from isch.errors import InputError
-from isch.search import join, twins
-from isch.search.buckets import Words, as_words, row_bits
+from isch.search import join
+from isch.search.buckets import Words, as_words, read_only, row_bits
 from isch.search.exact import CodeTable, _whole
-from isch.search.pair_kernels import Found, expand
-from isch.search.twins import Twins
+from isch.search.pair_kernels import Found
+from isch.search.planner import Plan, plan
+from isch.search.twins import Twins, expand, find
 
 MAX_PAIRS = 100_000_000
 
@@ -36,10 +37,16 @@ class Near(NamedTuple):
 
     twins: Twins
     pairs: Pairs
+    plan: Plan
 
 
 def pairs_within(
-    codes: ArrayLike | CodeTable, radius: int, *, n_bits: int | None = None, max_pairs: int = MAX_PAIRS
+    codes: ArrayLike | CodeTable,
+    radius: int,
+    *,
+    n_bits: int | None = None,
+    max_pairs: int = MAX_PAIRS,
+    method: str = "auto",
 ) -> Pairs:
     """All pairs of rows at most ``radius`` bits apart.
 
@@ -49,6 +56,7 @@ def pairs_within(
     radius : the largest distance, in bits
     n_bits : the length of the codes, by default all bits of their bytes
     max_pairs : how many pairs to hold at most; ``pairs_blocks`` has no such limit
+    method : "join", "scan", or "auto": what is quicker; the result is the same
 
     Returns
     -------
@@ -60,51 +68,66 @@ def pairs_within(
     InputError
         If there are more than ``max_pairs`` pairs.
     """
-    words, radius = _checked(codes, radius, n_bits)
-    found = twins.find(words)
-    _check_count(int((found.sizes * (found.sizes - 1) // 2).sum()), radius, max_pairs)
-    return _collected(_blocks(words, found, radius), len(words), radius, max_pairs)
+    prepared = _prepared(codes, radius, n_bits, method)
+    sizes, n, radius = prepared.twins.sizes, prepared.twins.n_rows, prepared.plan.radius
+    _check_count(int((sizes * (sizes - 1) // 2).sum()), radius, max_pairs)
+    return _collected(prepared.blocks(), n, radius, max_pairs)
 
 
-def pairs_blocks(codes: ArrayLike | CodeTable, radius: int, *, n_bits: int | None = None) -> Iterator[Pairs]:
-    """The same pairs in blocks of about a million, for results that do not fit in memory.
+def pairs_blocks(
+    codes: ArrayLike | CodeTable, radius: int, *, n_bits: int | None = None, method: str = "auto"
+) -> Iterator[Pairs]:
+    """The same pairs in blocks of at most about two million, for results that do not fit in memory.
 
     Each pair is in one block; within a block pairs are sorted by (first, second).
     """
-    words, radius = _checked(codes, radius, n_bits)
-    blocks = _blocks(words, twins.find(words), radius)
-    return (_sorted(block, len(words), radius) for block in blocks if len(block.first))
+    prepared = _prepared(codes, radius, n_bits, method)
+    n, radius = prepared.twins.n_rows, prepared.plan.radius
+    return (_sorted(block, n, radius) for block in prepared.blocks() if len(block.first))
 
 
-def near(codes: ArrayLike | CodeTable, radius: int, *, n_bits: int | None = None, max_pairs: int = MAX_PAIRS) -> Near:
-    """All pairs of distinct codes at most ``radius`` bits apart, and the rows of each distinct code."""
-    words, radius = _checked(codes, radius, n_bits)
-    found = twins.find(words)
-    blocks = join.scan(_distinct(words, found), radius)
-    return Near(found, _collected(blocks, len(found), radius, max_pairs))
+def near(
+    codes: ArrayLike | CodeTable,
+    radius: int,
+    *,
+    n_bits: int | None = None,
+    max_pairs: int = MAX_PAIRS,
+    method: str = "auto",
+) -> Near:
+    """All pairs of distinct codes at most ``radius`` bits apart, the rows of each code, and how they were found."""
+    prepared = _prepared(codes, radius, n_bits, method)
+    twins, plan = prepared.twins, prepared.plan
+    return Near(twins, _collected(plan.blocks(prepared.words), len(twins), plan.radius, max_pairs), plan)
 
 
-def _checked(codes: ArrayLike | CodeTable, radius: int, n_bits: int | None) -> tuple[Words, int]:
+class _Prepared(NamedTuple):
+    """Distinct codes, their rows, and how to find the pairs among them."""
+
+    words: Words
+    twins: Twins
+    plan: Plan
+
+    def blocks(self) -> Iterator[Found]:
+        """Pairs of rows, in blocks."""
+        blocks = self.plan.blocks(self.words)
+        if len(self.twins) == self.twins.n_rows:
+            yield from blocks
+            return
+        several = np.flatnonzero(self.twins.sizes > 1)
+        yield from _expanded(Found(several, several, np.zeros(len(several), np.int32)), self.twins)
+        for block in blocks:
+            yield from _expanded(block, self.twins)
+
+
+def _prepared(codes: ArrayLike | CodeTable, radius: int, n_bits: int | None, method: str) -> _Prepared:
     rows = codes.codes() if isinstance(codes, CodeTable) else packed.check(codes)
-    if n_bits is not None and packed.width(_whole("n_bits", n_bits, 1)) != rows.shape[1]:
-        raise InputError(f"codes of {n_bits} bits are {packed.width(n_bits)} bytes wide; got {rows.shape[1]} bytes")
-    return as_words(rows), min(_whole("radius", radius, 0), 8 * rows.shape[1])
-
-
-def _distinct(words: Words, found: Twins) -> Words:
-    return words if len(found) == len(words) else words[found.leaders]
-
-
-def _blocks(words: Words, found: Twins, radius: int) -> Iterator[Found]:
-    """Pairs of rows, in blocks."""
-    blocks = join.scan(_distinct(words, found), radius)
-    if len(found) == len(words):
-        yield from blocks
-        return
-    several = np.flatnonzero(found.sizes > 1)
-    yield from _expanded(Found(several, several, np.zeros(len(several), np.int32)), found)
-    for block in blocks:
-        yield from _expanded(block, found)
+    bits = 8 * rows.shape[1] if n_bits is None else _whole("n_bits", n_bits, 1)
+    if packed.width(bits) != rows.shape[1]:
+        raise InputError(f"codes of {bits} bits are {packed.width(bits)} bytes wide; got {rows.shape[1]} bytes")
+    words, radius = as_words(rows), min(_whole("radius", radius, 0), bits)
+    found = find(words)
+    distinct = words if len(found) == len(words) else read_only(words[found.leaders])
+    return _Prepared(distinct, found, plan(distinct, bits, radius, method))
 
 
 def _expanded(block: Found, found: Twins) -> Iterator[Found]:

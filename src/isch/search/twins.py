@@ -78,3 +78,28 @@ def assign_leaders(words, keys, bits, leader):  # type: ignore[no-untyped-def]
                 n_twins += 1
                 break
     return n_twins
+
+
+@njit(cache=True, nogil=True)
+def expand(found, order, offsets, pair, member, out):  # type: ignore[no-untyped-def]
+    """Pairs of rows from pairs of distinct codes, beginning with a member of the first code of a pair.
+
+    Code c has the rows order[offsets[c]:offsets[c + 1]]; a pair of a code with itself stands for the pairs of its rows.
+    Stops where ``out`` might be too small for the next member; returns the pairs entered, and pair and member to go on
+    with.
+    """
+    count = 0
+    while pair < len(found.first):
+        a, b, distance = found.first[pair], found.second[pair], found.distance[pair]
+        size = offsets[b + 1] - offsets[b]
+        while member < offsets[a + 1] - offsets[a]:
+            if count + size > len(out.first):
+                return count, pair, member
+            one = order[offsets[a] + member]
+            for at in range(offsets[b] + (member + 1 if a == b else 0), offsets[b + 1]):
+                out.first[count], out.second[count] = min(one, order[at]), max(one, order[at])
+                out.distance[count] = distance
+                count += 1
+            member += 1
+        pair, member = pair + 1, 0
+    return count, pair, member

@@ -1,0 +1,97 @@
+"""A code cut into parts: two codes that differ in r bits differ in r parts at most, and agree on the rest.
+
+The parts should tell rows apart equally well, so that no bucket of rows that agree on one grows large. So bits are
+dealt out by what a sample says: the best balanced first, one to each part in turn, each to the part whose bits it is
+least correlated with. Of long codes the bits that hardly vary are left out: not every bit needs to be in a part.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isch.search.buckets import Words
+from isch.search.pair_kernels import Agreement
+
+MOST_BITS = 64  # in a part
+LARGEST = 2000  # rows of a bucket that are compared at once at most
+ROW_COST = 25.0  # nanoseconds to hash and sort a row
+
+
+class Division(NamedTuple):
+    """How codes are cut into parts, and what follows for pairs within a radius.
+
+    With r bits a pair differs in r parts at most, so among the first r + k parts it agrees on k. A path is the first
+    parts that a pair agrees on; every pair has one path of each length up to ``depth``.
+    """
+
+    masks: Words
+    radius: int
+
+    @property
+    def depth(self) -> int:
+        """The longest path."""
+        return len(self.masks) - self.radius
+
+    def following(self, path: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """The paths that are one part longer."""
+        start = path[-1] + 1 if path else 0
+        return [(*path, part) for part in range(start, self.radius + len(path) + 1)] if len(path) < self.depth else []
+
+    def mask(self, path: tuple[int, ...]) -> Words:
+        """The bits of all parts of a path."""
+        mask: Words = np.bitwise_or.reduce(self.masks[list(path)], axis=0)
+        return mask
+
+    def agreement(self, path: tuple[int, ...]) -> Agreement:
+        """What a pair must agree on, and what not, to belong to a path."""
+        wanted = np.zeros(path[-1] + 1 if path else 0, np.bool_)
+        wanted[list(path)] = True
+        return Agreement(self.masks, wanted)
+
+    def largest(self, path: tuple[int, ...]) -> int:
+        """The rows of a bucket that are sooner compared than divided further."""
+        longer = len(self.following(path))
+        if not longer:
+            return LARGEST
+        return int(min(LARGEST, 2 * longer * ROW_COST / pair_cost(self.masks.shape[1])))
+
+
+def divided(sample: NDArray[np.bool_], n_parts: int) -> list[NDArray[np.int64]]:
+    """The bits of each part, from a sample of codes (rows, bits)."""
+    ones = sample.sum(axis=0) / max(1, len(sample))
+    n_bits = min(sample.shape[1], MOST_BITS * n_parts)
+    order = np.argsort(-np.minimum(ones, 1 - ones), kind="stable")[:n_bits]
+    related = _correlations(sample[:, order])
+    parts: list[list[int]] = [[] for _ in range(n_parts)]
+    load = np.zeros((n_parts, n_bits))
+    for start in range(0, n_bits, n_parts):
+        free = np.ones(n_parts, np.bool_)
+        for bit in range(start, min(start + n_parts, n_bits)):
+            part = int(np.where(free, load[:, bit], np.inf).argmin())
+            free[part] = False
+            parts[part].append(int(order[bit]))
+            load[part] += related[bit]
+    return [np.array(part, np.int64) for part in parts]
+
+
+def _correlations(bits: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """The squared correlation of every two columns; 0 where one does not vary."""
+    centred = bits - (bits.sum(axis=0) / max(1, len(bits))).astype(np.float32)
+    norms = np.sqrt((centred * centred).sum(axis=0))
+    centred /= np.where(norms > 0, norms, 1)
+    related: NDArray[np.float32] = (centred.T @ centred) ** 2
+    return related
+
+
+def masks(parts: list[NDArray[np.int64]], n_words: int) -> Words:
+    """The bits of each part as words (parts, words)."""
+    bits = np.zeros((len(parts), 64 * n_words), np.bool_)
+    for part, chosen in enumerate(parts):
+        bits[part, chosen] = True
+    return np.packbits(bits, axis=1).view("<u8").astype(np.uint64, copy=False)
+
+
+def pair_cost(n_words: int) -> float:
+    """Nanoseconds to compare two codes in tiles; of long codes only the first words are looked at."""
+    return min(0.07 + 0.05 * n_words, 0.5)
