@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,8 @@ import numpy as np
 import pytest
 import typer
 
-from isch.cli import main
-from isch.cli.main import app
+from isch.cli.app import app
+from isch.cli.program import run
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -46,16 +45,13 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run_command(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", shlex.split(line, comments=True))
-    with pytest.raises(SystemExit) as stop:
-        main()
-    assert stop.value.code in (0, None), line
+def run_command(line: str) -> None:
+    assert run(shlex.split(line, comments=True)[1:]) == 0, line
 
 
 @pytest.mark.parametrize("document", [d for d in DOCUMENTS if blocks(d)], ids=lambda d: d.name)
 @pytest.mark.filterwarnings("default::isch.errors.IschWarning")
-def test_blocks_run(document: Path, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_run(document: Path, desk: Path) -> None:
     namespace: dict[str, Any] = {}
     for language, text in blocks(document):
         if language == "python":
@@ -64,7 +60,7 @@ def test_blocks_run(document: Path, desk: Path, monkeypatch: pytest.MonkeyPatch)
         for line in text.replace("\\\n", " ").splitlines():
             if line.strip() and not line.startswith(("#", *INSTALLS)):
                 assert line.startswith("isch "), f"{document.name}: what to do with {line!r}?"
-                run_command(line, monkeypatch)
+                run_command(line)
 
 
 def commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:

@@ -3,8 +3,9 @@
 Names are imported when first used, so that ``import isch`` and ``isch --help`` stay quick.
 """
 
-import importlib
-from typing import Any
+TYPE_CHECKING = False  # as typing defines it; importing that would delay the handling of Ctrl-C
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 
@@ -39,7 +40,9 @@ _MODULES = {"features", "codes", "hashing", "search", "describe", "evaluate", "d
 __all__ = ["__version__", *_HOMES, *_MODULES]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
+    import importlib
+
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name == "datasets":

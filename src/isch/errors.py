@@ -2,7 +2,8 @@
 
     IschError
     ├── InputError           data or arguments that cannot be used (also a ValueError)
-    │   └── ParameterError   a constructor or option value outside its range
+    │   ├── ParameterError   a constructor or option value outside its range
+    │   └── KeysExist        items whose keys an index holds already
     ├── FileError            a file or folder that cannot be read or written as asked (also an OSError)
     │   ├── FormatError      not the format it should be, damaged, or of a newer version
     │   ├── LockedError      another process is writing to it
@@ -29,6 +30,14 @@ class InputError(IschError, ValueError):
 
 class ParameterError(InputError):
     """A parameter outside its range."""
+
+
+class KeysExist(InputError):
+    """Items whose keys an index holds already. ``fact`` says which, without advice."""
+
+    def __init__(self, fact: str) -> None:
+        super().__init__(f"{fact}; upsert replaces items")
+        self.fact = fact
 
 
 class FileError(IschError, OSError):
@@ -65,5 +74,10 @@ def require(module: str, extra: str) -> ModuleType:
 
 
 def unknown(what: str, name: object, known: Iterable[object]) -> ParameterError:
-    """An error for a name that is not in a list of known ones, listing them."""
-    return ParameterError(f"unknown {what} {name!r}; known: {', '.join(sorted(map(str, known)))}")
+    """An error for a name that is not in a list of known ones: the nearest, and all."""
+    from difflib import get_close_matches
+
+    names = sorted(map(str, known))
+    near = get_close_matches(str(name), names, n=3)
+    meant = f" (did you mean {' or '.join(near)}?)" if near else ""
+    return ParameterError(f"unknown {what} {name!r}{meant}; known: {', '.join(names)}")

@@ -143,7 +143,7 @@ def test_a_descriptor_that_learns_is_learned_once_and_travels_with_the_file(phot
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nowhere"], "nowhere: no such folder"),
+        (["nowhere"], "nowhere: no such file or folder"),
         (["photos", "--descriptor", "sift"], "unknown descriptor 'sift'; known: bow, cnn"),
         (["photos", "--descriptor", "gist", "--words", "3"], "unknown parameter of gist: 'n_words'"),
         (["photos", "--descriptor", "gist", "--set", "side"], "--set expects NAME=VALUE"),

@@ -1,7 +1,6 @@
 """The index at the command line."""
 
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isch.cli import main
+from isch.cli import program
 from isch.hashing.lsh import LSH
 from isch.search.index import Index
 
@@ -19,14 +18,11 @@ class Shell:
     """Runs commands as the program would, in one folder."""
 
     capture: pytest.CaptureFixture[str]
-    patch: pytest.MonkeyPatch
 
     def run(self, *arguments: object) -> tuple[int, str, str]:
-        self.patch.setattr(sys, "argv", ["isch", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
+        code = program.run([*map(str, arguments)])
         captured = self.capture.readouterr()
-        return int(stop.value.code or 0), captured.out, captured.err
+        return code, captured.out, captured.err
 
     def succeed(self, *arguments: object) -> str:
         code, out, errors = self.run(*arguments)
@@ -37,7 +33,7 @@ class Shell:
 @pytest.fixture
 def shell(inputs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
     monkeypatch.chdir(inputs)
-    return Shell(capsys, monkeypatch)
+    return Shell(capsys)
 
 
 @pytest.fixture(scope="module")
@@ -95,13 +91,19 @@ FAILURES = {
     "no such index": (["search", "none.isch", "one.npy"], "none.isch: no such index"),
     "not an index": (["index", "info", "."], "not an ISCH index"),
     "exists": (["index", "build", "features.npy", "--model", "model.safetensors", "-o", "f.isch"], "exists already"),
-    "no model": (["index", "build", "features.npy", "-o", "n.isch"], "needs n_bits"),
+    "no model": (
+        ["index", "build", "features.npy", "-o", "n.isch"],
+        "needs --model MODEL for features, or --bits N",
+    ),
     "keys": (["index", "add", "f.isch", "features.npy", "--keys", "model.safetensors"], "UTF-8"),
     "metadata": (["index", "add", "f.isch", "features.npy", "--metadata", "names.txt"], "line 1 is not JSON"),
     "where": (["search", "f.isch", "one.npy", "--where", "album"], "--where expects"),
-    "rerank": (["search", "f.isch", "one.npy", "--rerank", "magic"], "unknown rerank 'magic'"),
-    "exact": (["search", "f.isch", "one.npy", "--rerank", "exact"], "keep_features"),
-    "k": (["search", "f.isch", "one.npy", "-k", "0"], "k must be"),
+    "rerank": (["search", "f.isch", "one.npy", "--rerank", "magic"], "'magic' is not one of 'auto'"),
+    "exact": (
+        ["search", "f.isch", "one.npy", "--rerank", "exact"],
+        "needs an index that was built with --keep-features",
+    ),
+    "k": (["search", "f.isch", "one.npy", "-k", "0"], "Invalid value for '-k'"),
     "missing key": (["index", "delete", "f.isch", "nobody"], "'nobody' is not in the index"),
     "nothing to delete": (["index", "delete", "f.isch"], "give the keys"),
 }

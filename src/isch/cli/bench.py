@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from isch.cli.console import complain, done, say
+from isch.cli.help import EXPERIMENTS, Commands
+from isch.cli.outputs import Force, claim, staged
 from isch.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -17,14 +20,12 @@ Name = Annotated[str, typer.Argument(help="An experiment of isch bench list, or 
 Results = Annotated[Path, typer.Option(help="The folder of result tables.")]
 Cache = Annotated[Path | None, typer.Option(help="The folder of features and runs in progress; default $ISCH_CACHE.")]
 
-bench = typer.Typer(
-    help="Repeat the paper's experiments, on its data or yours.", no_args_is_help=True, rich_markup_mode=None
-)
+bench = typer.Typer(help="Repeat the paper's experiments, on its data or yours.", cls=Commands, rich_markup_mode=None)
 
 
 def attach(app: typer.Typer) -> None:
     """Add the commands."""
-    app.add_typer(bench, name="bench")
+    app.add_typer(bench, name="bench", rich_help_panel=EXPERIMENTS)
 
 
 def _store(results: Path, cache: Path | None) -> "Store":
@@ -43,15 +44,13 @@ def list_experiments() -> None:
     specs = [experiment.read(name) for name in experiment.names()]
     states = _states(specs)
     for spec in specs:
-        typer.echo(f"{spec.name:12} {spec.title} ({spec.paper})")
+        say(f"{spec.name:12} {spec.title} ({spec.paper})")
         for variant in (spec, spec.stand_in):
             if variant is not None:
                 dataset = variant.data["dataset"]
                 role = "stand-in" if variant.is_stand_in else "data"
-                typer.echo(f"{'':12} {role}: {dataset}{'' if states[dataset] == 'here' else ' (missing)'}")
-    typer.echo(f"\nData below {data_home()}:")
-    for dataset, state in sorted(states.items()):
-        typer.echo(f"{dataset:12} {state}")
+                say(f"{'':12} {role}: {dataset}{'' if states[dataset] == 'here' else ' (missing)'}")
+    done(["", f"Data below {data_home()}:", *(f"{dataset:12} {state}" for dataset, state in sorted(states.items()))])
 
 
 def _states(specs: "list[Experiment]") -> dict[str, str]:
@@ -80,13 +79,13 @@ def run(
     spec = experiment.available(experiment.read(name))
     spec = spec.narrowed(_numbers(bits), _words(methods), seeds)
     store, headline, stored, began, made = _store(results, cache), spec.measures[0], 0, time.monotonic(), 0
-    typer.echo(f"{spec.title}: {len(spec.runs())} runs on {spec.data['dataset']}")
+    say(f"{spec.title}: {len(spec.runs())} runs on {spec.data['dataset']}")
     with shown():
         for outcome in execution.execute(spec, store, cache or cache_home(), _words(redo) or ()):
             ran = outcome.run
             what = f"seed {ran.seed} {ran.label} {'' if ran.bits is None else f'{ran.bits} bits '}"
             if outcome.refusal:
-                typer.echo(f"{what}refused: {outcome.refusal}", err=True)
+                complain(f"{what}refused: {outcome.refusal}")
             elif outcome.result is None:
                 stored += 1
                 continue
@@ -94,9 +93,9 @@ def run(
                 value = outcome.result.means[headline]["expected"]
                 spent = outcome.result.costs["training_seconds"]
                 ahead = _ahead(outcome.left, (time.monotonic() - began) / (made + 1))
-                typer.echo(f"{what}{headline} {value:.4f} (training {spent:.1f} s{ahead})")
+                say(f"{what}{headline} {value:.4f} (training {spent:.1f} s{ahead})")
             made += 1
-    typer.echo(f"results in {store.path(spec.name)} ({stored} stored before); next: isch bench plot {quote(name)}")
+    done(f"results in {store.path(spec.name)} ({stored} stored before); next: isch bench plot {quote(name)}")
 
 
 def _ahead(left: int, seconds: float) -> str:
@@ -109,10 +108,7 @@ def collect(results: Results = Path("results"), cache: Cache = None) -> None:
     """Add runs that were killed before they could do it themselves to the tables of results."""
     store = _store(results, cache)
     names = store.uncollected()
-    for name in names:
-        typer.echo(f"{store.path(name)}: {store.collect(name)} runs added")
-    if not names:
-        typer.echo("nothing to collect")
+    done([f"{store.path(name)}: {store.collect(name)} runs added" for name in names] or "nothing to collect")
 
 
 @bench.command()
@@ -121,15 +117,18 @@ def plot(
     results: Results = Path("results"),
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder of the figures.")] = Path("figures"),
     cache: Cache = None,
+    force: Force = False,
 ) -> None:
     """Draw the figures of an experiment from stored results, and print and write its table."""
     from isch.evaluate import experiment, figures, names, report
     from isch.evaluate.summary import summarise
 
     summary = summarise(experiment.read(name), _store(results, cache))
-    written = [*figures.draw(summary, output, ("svg", "png")), report.write_table(summary, output)]
-    typer.echo(f"{names.of_measure(summary.headline)}\n\n{report.quality_table(summary)}\n")
-    typer.echo(f"written: {', '.join(map(str, written))}")
+    with staged(output, force) as folder:
+        made = [*figures.draw(summary, folder, ("svg", "png")), report.write_table(summary, folder)]
+    written = ", ".join(str(output / path.relative_to(folder)) for path in made)
+    table = report.quality_table(summary).split("\n")
+    done([names.of_measure(summary.headline), "", *table, "", f"written: {written}"])
 
 
 @bench.command("report")
@@ -137,12 +136,15 @@ def write_report(
     results: Results = Path("results"),
     output: Annotated[Path, typer.Option("--output", "-o", help="The report.")] = Path("docs/results.md"),
     cache: Cache = None,
+    force: Force = False,
 ) -> None:
     """Write every figure and table, and where they agree with the paper, as Markdown."""
     from isch.evaluate import report
 
-    written = report.write(_store(results, cache), output)
-    typer.echo(f"{output}: {', '.join(written) or 'no results stored yet'}")
+    claim(output, [], force)
+    with staged(output.parent, force) as folder:
+        written = report.write(_store(results, cache), folder / output.name)
+    done(f"{output}: {', '.join(written) or 'no results stored yet'}")
 
 
 def _words(text: str | None) -> list[str] | None:

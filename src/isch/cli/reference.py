@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from isch.cli.main import app
+from isch.cli.app import app
 
 
 def markdown() -> str:

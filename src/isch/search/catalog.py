@@ -226,6 +226,11 @@ class Catalog:
         rows = self.connection.execute(f"SELECT id FROM items WHERE {sql} ORDER BY id", parameters)
         return np.fromiter((i for (i,) in rows), np.int64)
 
+    def fields(self) -> list[str]:
+        """The names of all fields of the metadata, in the order of the alphabet."""
+        sql = "SELECT DISTINCT field.key FROM items, json_each(items.metadata) AS field ORDER BY 1"
+        return [str(name) for (name,) in self.connection.execute(sql)]
+
     def largest_integer_key(self) -> int | None:
         """The largest integer among the keys; SQLite orders every integer before every text."""
         row = self.connection.execute("SELECT key FROM items WHERE key < '' ORDER BY key DESC LIMIT 1").fetchone()

@@ -133,7 +133,7 @@ class Index:
         """Add rows, replacing the items whose keys exist."""
         source = self._rows(rows)
         if keys is None and source.names is None:
-            raise InputError("upsert needs keys")
+            raise InputError("replacing items needs their keys, and the rows have no names; give keys")
         self._add(source, keys, metadata, replace=True)
 
     def delete(self, keys: Any, *, missing_ok: bool = False) -> int:
@@ -220,6 +220,10 @@ class Index:
             listed = [items[item] for item in ids.tolist()]
             keys, notes = [key for key, _ in listed], [parsed(text) for _, text in listed]
             yield Batch(keys, snapshot.codes(chosen), notes, snapshot.features(chosen) if self._keeps else None)
+
+    def fields(self) -> list[str]:
+        """The names of all fields that the metadata of any item has."""
+        return self._now.fields()
 
     def refresh(self) -> bool:
         """See the latest state; says whether it is a new one."""

@@ -169,6 +169,11 @@ class Snapshot:
         with self.lock, translated(self.catalog.path):
             return self.catalog.ids(keys)
 
+    def fields(self) -> list[str]:
+        """The names of all fields of the metadata."""
+        with self.lock, translated(self.catalog.path):
+            return self.catalog.fields()
+
     def row(self, item: int) -> int:
         """The row of an id that exists."""
         wanted = np.array([item])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from isch import progress
 from isch.codes import Codes
-from isch.errors import InputError
+from isch.errors import InputError, KeysExist
 from isch.locks import locked
 from isch.search import keys as key_rules
 from isch.search.catalog import Catalog, Key, SegmentRow, is_dead
@@ -110,13 +110,14 @@ class Writer:
                     _counted(zip(range(first, first + len(keys)), keys, metadata, strict=True), advance)
                 )
         except sqlite3.IntegrityError:
-            raise InputError(key_rules.repeated(keys) or self._taken(keys)) from None
+            twice = key_rules.repeated(keys)
+            raise (InputError(twice) if twice else self._taken(keys)) from None
 
-    def _taken(self, keys: Sequence[Key]) -> str:
+    def _taken(self, keys: Sequence[Key]) -> KeysExist:
         self.catalog.connection.execute("ROLLBACK")
         existing = self.catalog.ids(keys)
         first = next(key for key in keys if key in existing)
-        return f"{len(existing)} of the keys are already in the index, the first is {first!r}; upsert replaces items"
+        return KeysExist(f"{len(existing)} of the keys are already in the index, the first is {first!r}")
 
     def _free_key(self, keys: Any, names: Sequence[str] | None) -> int:
         if keys is not None or names is not None:
