@@ -17,7 +17,10 @@ import typer
 from isch.errors import FileError
 from isch.files import check_writable
 
-SIDES = {".npy": (".names.npy", ".labels.npy", ".describer"), ".npz": (".describer",)}  # what belongs to FILE.npy, …
+SIDES = {  # by the suffix of a feature file, what lies beside it and belongs to it
+    ".npy": (".names.npy", ".labels.npy", ".describer"),
+    **dict.fromkeys((".npz", ".parquet", ".feather", ".zarr", ".fvecs", ".bvecs", ".ivecs"), (".describer",)),
+}
 
 Force = Annotated[bool, typer.Option("--force", help="Replace outputs that exist.")]
 
