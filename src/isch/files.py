@@ -9,7 +9,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO
 
-from isch.errors import FileError
+from isch.errors import FileError, FormatError
 
 PATIENCE = 2.0  # seconds that a file which somebody has open is given to be let go, where systems refuse to replace it
 
@@ -52,6 +52,25 @@ def reading(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             yield file
     except OSError as error:
         raise _unreadable(path, error) from error
+
+
+def content(path: str | os.PathLike[str], largest: int, kind: str) -> bytes:
+    """The bytes of a regular file that has no reason to be large.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    largest : int
+        How many bytes it may have, a multiple of 1 MiB.
+    kind : str
+        What it should be, for the error: "a table of results".
+    """
+    with reading(path) as file:
+        raw = file.read(largest + 1)
+    if len(raw) > largest:
+        raise FormatError(f"{printable(path)}: more than {largest >> 20} MiB; expected {kind}")
+    return raw
 
 
 def check_regular(path: str | os.PathLike[str], mode: int) -> None:

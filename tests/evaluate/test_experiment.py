@@ -134,7 +134,7 @@ def test_the_name_of_an_experiment_stays_inside_the_folder_of_results(name: str)
     [
         (b"\xff\xfe", "not a text file in UTF-8"),
         (b"x = " + b"[" * 100_000, "not a TOML file"),
-        (b"#" * (2 << 20), "more than 1 MiB; not an experiment file"),
+        (b"#" * (2 << 20), "more than 1 MiB; expected an experiment file"),
         (b"title = 1", "needs 'data'"),
     ],
 )

@@ -18,7 +18,7 @@ from isch.evaluate.metrics import measure
 from isch.evaluate.prepare import DataSpec
 from isch.evaluate.runs import Run
 from isch.evaluate.splits import SplitRule
-from isch.files import reading
+from isch.files import content
 
 TYPES = {"data": dict, "split": dict, "bits": list, "measures": list, "methods": dict, "seeds": int, "figure": dict}
 WORDS = {dict: "a table", list: "a list", int: "a number", str: "text"}
@@ -121,12 +121,8 @@ def read(name: str) -> Experiment:
 
 
 def _text(path: Path) -> str:
-    with reading(path) as file:
-        raw = file.read(LARGEST_FILE + 1)
-    if len(raw) > LARGEST_FILE:
-        raise FormatError(f"{path}: more than {LARGEST_FILE >> 20} MiB; not an experiment file")
     try:
-        return raw.decode("utf-8")
+        return content(path, LARGEST_FILE, "an experiment file").decode("utf-8")
     except UnicodeDecodeError as error:
         raise FormatError(f"{path}: not a text file in UTF-8 ({error})") from error
 

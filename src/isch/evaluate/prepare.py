@@ -70,7 +70,7 @@ class DataSpec:
 
     def load(self) -> Dataset:
         """The dataset, without features computed."""
-        return datasets.load(self.dataset, self.path, **self.options)
+        return datasets.loaded(self.dataset, self.path, self.options)
 
 
 def _check_types(table: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from isch.errors import FormatError
 from isch.evaluate import values
 from isch.evaluate.runs import Result, checked_numbers, checked_run
-from isch.files import reading, replacing
+from isch.files import content, replacing
 
 VERSION = 1
 LARGEST = 256 << 20  # bytes of a table; 1,000 runs take about 1 MB
@@ -92,10 +92,7 @@ def _number(value: float) -> str:
 
 def _lines(path: Path) -> Iterator[tuple[int, Line]]:
     """(line number, line) of a table of this version."""
-    with reading(path) as file:
-        raw = file.read(LARGEST + 1)
-    if len(raw) > LARGEST:
-        raise FormatError(f"{path}: more than {LARGEST >> 20} MiB; not a table of results")
+    raw = content(path, LARGEST, "a table of results")
     try:
         reader = csv.DictReader(io.StringIO(raw.decode("utf-8"), newline=""), strict=True)
         missing = {*FIRST, *JSON} - set(reader.fieldnames or ())

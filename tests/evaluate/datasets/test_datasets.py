@@ -2,7 +2,9 @@
 
 import gzip
 import pickle
+import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +12,10 @@ from numpy.typing import NDArray
 
 import isch
 from isch.errors import FileError, FormatError, InputError, ParameterError
-from isch.evaluate.datasets import DISTRACTOR, load
-from isch.evaluate.datasets.cifar import CLASSES
+from isch.evaluate.datasets import DISTRACTOR, load, loaded
+from isch.evaluate.datasets.cifar import CLASSES, read_python
 from isch.evaluate.datasets.holidays import SIFTGEO, read_siftgeo
+from isch.evaluate.datasets.mnist import read_idx
 from isch.features import dense
 
 RNG = np.random.default_rng(0)
@@ -45,10 +48,46 @@ def test_a_truncated_idx_file_is_refused(tmp_path: Path) -> None:
     write_mnist(tmp_path, zipped=False)
     path = tmp_path / "t10k-images-idx3-ubyte"
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(FormatError, match=r"expected 2 × 28 × 28 bytes of data; got 1567"):
+    with pytest.raises(FormatError, match=r"expected 2 × 28 × 28 bytes of data; got 1583 bytes in all"):
         load("mnist", tmp_path)
     path.write_bytes(b"<html>")
     with pytest.raises(FormatError, match="not an IDX file"):
+        load("mnist", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\0\0\x08\x02" + np.array([-2, -1], ">i4").tobytes() + b"ab",
+        b"\0\0\x08\xff" + bytes(1020),
+        b"\0\0\x08\0",
+        b"\0\0\x08\x03" + np.array([65536, 65536, 4], ">i4").tobytes(),
+        b"\0\0",
+    ],
+)
+def test_a_crafted_idx_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(FormatError, match="not an IDX file of bytes|bytes of data"):
+        read_idx(tmp_path / "x")
+
+
+def test_damage_of_a_zipped_idx_file_is_refused(tmp_path: Path) -> None:
+    whole = gzip.compress(idx(np.arange(40, dtype=np.uint8).reshape(8, 5)), mtime=0)
+    path = tmp_path / "x.gz"
+    header = range(4, 10)  # date and system, which nothing depends on
+    for place in (i for i in range(len(whole)) if i not in header):
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x81
+        for content in (bytes(damaged), whole[:place]):
+            path.write_bytes(content)
+            with pytest.raises(FormatError):
+                read_idx(path)
+
+
+def test_images_of_two_sizes_are_refused(tmp_path: Path) -> None:
+    write_mnist(tmp_path, zipped=False)
+    (tmp_path / "t10k-images-idx3-ubyte").write_bytes(idx(np.zeros((2, 5, 5), np.uint8)))
+    with pytest.raises(FormatError, match="hold items of different sizes"):
         load("mnist", tmp_path)
 
 
@@ -82,8 +121,8 @@ class Evil:
 
 
 def test_a_pickle_that_wants_more_than_arrays_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "data_batch_1").write_bytes(pickle.dumps({b"data": Evil()}))
-    with pytest.raises(FormatError, match=r"asks for builtins\.eval"):
+    (tmp_path / "data_batch_1").write_bytes(pickle.dumps({b"data": Evil()}, protocol=2))
+    with pytest.raises(FormatError, match=r"asks for (builtins|__builtin__)\.eval"):
         load("cifar10", tmp_path)
 
 
@@ -92,6 +131,57 @@ def picture(path: Path) -> None:
 
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(RNG.integers(0, 256, (24, 24, 3), np.uint8)).save(path)
+
+
+def test_damaged_pickles_are_refused_or_read(tmp_path: Path) -> None:
+    content = {b"data": np.zeros((3, 3072), np.uint8), b"labels": [1, 2, 3]}
+    whole, rng = pickle.dumps(content, protocol=2), random.Random(0)
+    frame = [i for i in range(len(whole)) if i < 300 or i > len(whole) - 100]
+    for _ in range(500):
+        damaged = bytearray(whole)
+        damaged[rng.choice(frame)] ^= 1 << rng.randrange(8)
+        (tmp_path / "x").write_bytes(damaged)
+        try:
+            planes, labels = read_python(tmp_path / "x")
+        except FormatError:
+            continue
+        assert len(planes) == len(labels)
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        [1],
+        {b"data": "x", b"labels": []},
+        {b"data": np.zeros((1, 3072), np.uint8), b"labels": [1, 2]},
+        {b"data": np.zeros((1, 5), np.uint8), b"labels": [1]},
+        {b"data": np.zeros((1, 3072), np.uint8), b"labels": [[1]]},
+        {b"data": np.array([{}, 3], object), b"labels": [1]},
+    ],
+)
+def test_pickles_of_something_else_are_refused(tmp_path: Path, batch: object) -> None:
+    (tmp_path / "x").write_bytes(pickle.dumps(batch, protocol=2))
+    with pytest.raises(FormatError):
+        read_python(tmp_path / "x")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"name": "../../outside"}, "unknown option of dataset copies: 'name'; known: scenes, seed"),
+        ({"scenes": "2"}, "option 'scenes' must be of type int; got '2'"),
+        ({"scenes": True}, "option 'scenes' must be of type int; got True"),
+    ],
+)
+def test_options_are_checked(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        loaded("copies", tmp_path, options)
+
+
+def test_an_experiment_cannot_name_a_dataset_and_so_its_files(tmp_path: Path) -> None:
+    for option in ("name", "path", "folder"):
+        with pytest.raises(ParameterError, match=f"unknown option of dataset folders: '{option}'"):
+            loaded("folders", tmp_path, {option: "../../outside"})
 
 
 def test_class_folders(tmp_path: Path) -> None:
@@ -183,20 +273,6 @@ def test_wdref_with_lfw_as_distractors(tmp_path: Path) -> None:
         load("wdref", tmp_path)
 
 
-def test_matlab_files_of_version_7_3_are_turned(tmp_path: Path) -> None:
-    import h5py
-
-    from isch.evaluate.datasets.faces import read_mat
-
-    matrix = RNG.random((4, 6))
-    with h5py.File(tmp_path / "x.mat", "w", userblock_size=512) as file:
-        file["x"] = matrix.T
-    header = b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM"
-    with (tmp_path / "x.mat").open("r+b") as raw:
-        raw.write(header)
-    np.testing.assert_array_equal(read_mat(tmp_path / "x.mat"), matrix)
-
-
 def test_ann_benchmarks_files(tmp_path: Path) -> None:
     import h5py
 
@@ -212,8 +288,13 @@ def test_ann_benchmarks_files(tmp_path: Path) -> None:
     assert data.features.shape == (6, 4)
     with h5py.File(tmp_path / "half.hdf5", "w") as file:
         file["train"], file["test"] = np.eye(4, dtype=np.float32), np.ones((2, 4), np.float32)
-    with pytest.raises(FormatError, match="neighbors missing"):
+    with pytest.raises(FormatError, match="no matrix called 'neighbors'"):
         load("ann", tmp_path / "half.hdf5")
+    with h5py.File(tmp_path / "floats.hdf5", "w") as file:
+        file["train"], file["test"] = np.eye(4, dtype=np.float32), np.ones((2, 4), np.float32)
+        file["neighbors"] = np.zeros((2, 2))
+    with pytest.raises(FormatError, match="expected true neighbours as row numbers; got values of type float64"):
+        load("ann", tmp_path / "floats.hdf5")
 
 
 def vecs(rows: NDArray[np.generic]) -> bytes:

@@ -13,7 +13,7 @@ from typing import Any
 from isch.errors import MissingData, ParameterError, unknown
 from isch.evaluate.datasets.base import DISTRACTOR, Dataset, data_home
 
-__all__ = ["DATASETS", "DISTRACTOR", "KINDS", "Dataset", "data_home", "load", "state"]
+__all__ = ["DATASETS", "DISTRACTOR", "KINDS", "Dataset", "data_home", "load", "loaded", "state"]
 
 DATASETS = {  # name: (folder below $ISCH_DATA, module, loader)
     "mnist": ("mnist", "mnist", "load"),
@@ -54,6 +54,11 @@ def load(name: str, path: str | Path | None = None, **options: Any) -> Dataset:
     MissingData
         The files are not there and cannot be downloaded.
     """
+    return loaded(name, path, options)
+
+
+def loaded(name: str, path: str | Path | None, options: dict[str, Any]) -> Dataset:
+    """The same with options that may have any name, as those of an experiment file."""
     if name in DATASETS:
         below, module, loader = DATASETS[name]
         place = Path(path) if path is not None else data_home() / below

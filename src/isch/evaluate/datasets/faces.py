@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch import features as sources
-from isch.errors import FormatError, InputError, require, unknown
+from isch.errors import InputError, unknown
 from isch.evaluate.datasets.base import DISTRACTOR, Dataset, missing
 from isch.evaluate.datasets.folders import load_folders, with_distractors
+from isch.evaluate.datasets.matlab import largest_matrix
 
 KINDS = ("le", "lbp", "le+lbp")
 
@@ -30,9 +31,9 @@ def load(folder: Path, kind: str = "le+lbp") -> Dataset:
     absent = [name for name in needed if not (folder / name).exists()]
     if absent:
         raise missing("wdref", folder, absent, "WDRef is given by its authors (Chen et al., ECCV 2012) on request")
-    people = read_mat(folder / "id_WDRef.mat").ravel().astype(np.int64)
-    known = [_unit(read_mat(folder / f"{part}_WDRef.mat"), len(people)) for part in parts]
-    others = [_unit(read_mat(folder / f"{part}_lfw.mat"), None) for part in parts]
+    people = largest_matrix(folder / "id_WDRef.mat").ravel().astype(np.int64)
+    known = [_unit(largest_matrix(folder / f"{part}_WDRef.mat"), len(people)) for part in parts]
+    others = [_unit(largest_matrix(folder / f"{part}_lfw.mat"), None) for part in parts]
     matrix = np.concatenate([_unit(np.hstack(known), None), _unit(np.hstack(others), None)])
     labels = np.concatenate([people, np.full(len(others[0]), DISTRACTOR)])
     return Dataset("wdref+lfw", len(labels), labels, sources.open(matrix))
@@ -44,28 +45,10 @@ def _images(folder: Path) -> Dataset:
 
 
 def _unit(matrix: NDArray[Any], n_rows: int | None) -> NDArray[np.float32]:
-    """Rows of length 1; the matrix is turned if it has one column an item."""
+    """Rows of length 1; the matrix is transposed if it has one column per item."""
     if n_rows is not None and matrix.shape[0] != n_rows:
         if matrix.shape[1] != n_rows:
             raise InputError(f"wdref: features of shape {matrix.shape} for {n_rows} identities; expected one row each")
         matrix = matrix.T
     rows = matrix.astype(np.float32)
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12))
-
-
-def read_mat(path: Path) -> NDArray[Any]:
-    """The largest matrix of a MATLAB file, of version 7.3 (HDF5) or older."""
-    from scipy.io import loadmat
-
-    try:
-        values = [np.asarray(v) for k, v in loadmat(path).items() if not k.startswith("__")]
-    except NotImplementedError:
-        h5py = require("h5py", "formats")
-        with h5py.File(path, "r") as file:
-            values = [np.asarray(item).T for item in file.values() if hasattr(item, "shape")]
-    except (ValueError, TypeError, OSError) as error:
-        raise FormatError(f"{path}: not a readable MATLAB file ({error})") from error
-    matrices = [v for v in values if v.ndim == 2 and v.dtype.kind in "biuf" and v.size]
-    if not matrices:
-        raise FormatError(f"{path}: expected a matrix of numbers; found none")
-    return max(matrices, key=lambda v: v.size)

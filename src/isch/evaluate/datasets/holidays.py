@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from isch.errors import FormatError
 from isch.evaluate.datasets.base import DISTRACTOR, Dataset, missing
+from isch.files import content
 
 GEOMETRY = 9  # x, y, scale, angle, mi11, mi12, mi21, mi22, cornerness
 SIFTGEO = np.dtype([("geometry", "<f4", GEOMETRY), ("length", "<i4"), ("values", "u1", 128)])  # 168 bytes
+LARGEST = 64 << 20  # bytes of a file: 400,000 regions
 SOURCE = "they can be downloaded from https://thoth.inrialpes.fr/~jegou/data.php"
 
 
@@ -48,7 +50,7 @@ def _numbers(paths: list[Path]) -> NDArray[np.int64]:
 
 def read_siftgeo(path: Path) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
     """(geometry (n, 9), SIFT (n, 128)) of a .siftgeo file; an empty file is an image without regions."""
-    raw = path.read_bytes()
+    raw = content(path, LARGEST, "a .siftgeo file")
     if len(raw) % SIFTGEO.itemsize:
         size = SIFTGEO.itemsize
         raise FormatError(f"{path}: expected a whole number of {size}-byte descriptors; got {len(raw)} bytes")
