@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 import isch
 from isch.errors import InputError, ParameterError
-from isch.search.pairs import Pairs, near, pairs_blocks, pairs_within
+from isch.search.pair_kernels import Found
+from isch.search.pairs import Pairs, _Form, near, pairs_blocks, pairs_within
 
 Array = NDArray[Any]
 
@@ -112,6 +113,14 @@ def test_a_result_beyond_the_limit_is_refused_in_one_sentence() -> None:
 def test_bad_input(codes: Array, radius: Any, n_bits: int | None, match: str) -> None:
     with pytest.raises((InputError, ParameterError), match=match):
         pairs_within(codes, radius, n_bits=n_bits)
+
+
+def test_rows_too_many_to_pack_are_sorted_all_the_same() -> None:
+    found = Found(np.array([5, 2, 2]), np.array([20, 9, 7]), np.array([1, 0, 3], np.int32))
+    for form in (_Form(41, 30), _Form(5, 2)):
+        columns = form.unpacked(form.packed(found))
+        assert [column.tolist() for column in columns] == [[2, 2, 5], [7, 9, 20], [3, 0, 1]]
+        assert [column.dtype for column in columns] == [np.int64, np.int64, np.int32]
 
 
 def test_results_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ from isch.search import intake
 from isch.search import keys as key_rules
 from isch.search import rerank as reranking
 from isch.search.catalog import VERSION, Key
+from isch.search.duplicates import Duplicates, duplicates
 from isch.search.filters import Where
 from isch.search.folder import building, checked, write_empty
 from isch.search.results import Metadata, Results, collected, parsed
@@ -189,6 +190,13 @@ class Index:
         distances, rows, scores = stage.order(snapshot, asked, found, k)
         ids = snapshot.ids(rows)
         return collected(ids, snapshot.items(np.unique(ids).tolist()), distances, scores)
+
+    def duplicates(self, radius: int) -> Duplicates:
+        """Groups of items whose codes differ in at most ``radius`` bits, every two of a group; also as pairs.
+
+        Each item is in one group at most, and each group says the largest distance inside it.
+        """
+        return duplicates(self._now, radius)
 
     def get(self, key: Any) -> Item | None:
         """The item under a key, or None."""

@@ -7,7 +7,8 @@ Equal codes are brought together first and count as one, so that a thousand copi
 """
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +23,7 @@ from isch.search.planner import Plan, plan
 from isch.search.twins import Twins, expand, find
 
 MAX_PAIRS = 100_000_000
+_RECORD = np.dtype([("first", np.int64), ("second", np.int64), ("distance", np.int32)])
 
 
 class Pairs(NamedTuple):
@@ -38,6 +40,14 @@ class Near(NamedTuple):
     twins: Twins
     pairs: Pairs
     plan: Plan
+
+    def expanded(self, max_pairs: int = MAX_PAIRS) -> Pairs:
+        """All pairs of rows."""
+        if not self.twins.any:
+            return self.pairs
+        radius = self.plan.radius
+        _check_count(_count_expanded(self.twins, self.pairs), radius, max_pairs)
+        return _collected(_expanded([Found(*self.pairs)], self.twins), self.twins.n_rows, radius, max_pairs)
 
 
 def pairs_within(
@@ -68,10 +78,8 @@ def pairs_within(
     InputError
         If there are more than ``max_pairs`` pairs.
     """
-    prepared = _prepared(codes, radius, n_bits, method)
-    sizes, n, radius = prepared.twins.sizes, prepared.twins.n_rows, prepared.plan.radius
-    _check_count(int((sizes * (sizes - 1) // 2).sum()), radius, max_pairs)
-    return _collected(prepared.blocks(), n, radius, max_pairs)
+    found = near(codes, radius, n_bits=n_bits, max_pairs=max_pairs, method=method)
+    return found.expanded(max_pairs)
 
 
 def pairs_blocks(
@@ -81,9 +89,9 @@ def pairs_blocks(
 
     Each pair is in one block; within a block pairs are sorted by (first, second).
     """
-    prepared = _prepared(codes, radius, n_bits, method)
-    n, radius = prepared.twins.n_rows, prepared.plan.radius
-    return (_sorted(block, n, radius) for block in prepared.blocks() if len(block.first))
+    words, twins, plan = _prepared(codes, radius, n_bits, method)
+    blocks = _expanded(plan.blocks(words), twins) if twins.any else plan.blocks(words)
+    return (_sorted(block, twins.n_rows, plan.radius) for block in blocks if len(block.first))
 
 
 def near(
@@ -95,58 +103,38 @@ def near(
     method: str = "auto",
 ) -> Near:
     """All pairs of distinct codes at most ``radius`` bits apart, the rows of each code, and how they were found."""
-    prepared = _prepared(codes, radius, n_bits, method)
-    twins, plan = prepared.twins, prepared.plan
-    return Near(twins, _collected(plan.blocks(prepared.words), len(twins), plan.radius, max_pairs), plan)
+    words, twins, plan = _prepared(codes, radius, n_bits, method)
+    return Near(twins, _collected(plan.blocks(words), len(twins), plan.radius, max_pairs), plan)
 
 
-class _Prepared(NamedTuple):
+def _prepared(codes: ArrayLike | CodeTable, radius: int, n_bits: int | None, method: str) -> tuple[Words, Twins, Plan]:
     """Distinct codes, their rows, and how to find the pairs among them."""
-
-    words: Words
-    twins: Twins
-    plan: Plan
-
-    def blocks(self) -> Iterator[Found]:
-        """Pairs of rows, in blocks."""
-        blocks = self.plan.blocks(self.words)
-        if len(self.twins) == self.twins.n_rows:
-            yield from blocks
-            return
-        several = np.flatnonzero(self.twins.sizes > 1)
-        yield from _expanded(Found(several, several, np.zeros(len(several), np.int32)), self.twins)
-        for block in blocks:
-            yield from _expanded(block, self.twins)
-
-
-def _prepared(codes: ArrayLike | CodeTable, radius: int, n_bits: int | None, method: str) -> _Prepared:
     rows = codes.codes() if isinstance(codes, CodeTable) else packed.check(codes)
     bits = 8 * rows.shape[1] if n_bits is None else _whole("n_bits", n_bits, 1)
     if packed.width(bits) != rows.shape[1]:
         raise InputError(f"codes of {bits} bits are {packed.width(bits)} bytes wide; got {rows.shape[1]} bytes")
     words, radius = as_words(rows), min(_whole("radius", radius, 0), bits)
-    found = find(words)
-    distinct = words if len(found) == len(words) else read_only(words[found.leaders])
-    return _Prepared(distinct, found, plan(distinct, bits, radius, method))
+    twins = find(words)
+    distinct = read_only(words[twins.leaders]) if twins.any else words
+    return distinct, twins, plan(distinct, bits, radius, method)
 
 
-def _expanded(block: Found, found: Twins) -> Iterator[Found]:
-    """Pairs of rows from pairs of distinct codes."""
-    size, pair, member = max(join.BLOCK_PAIRS, int(found.sizes.max(initial=0))), 0, 0
-    while pair < len(block.first):
-        out = Found.empty(size)
-        count, pair, member = expand(block, found.order, found.offsets, pair, member, out)
-        yield out.cut(count)
+def _expanded(blocks: Iterable[Found], twins: Twins) -> Iterator[Found]:
+    """Pairs of rows from pairs of distinct codes, after the pairs of equal codes."""
+    several = np.flatnonzero(twins.sizes > 1)
+    equal = Found(several, several, np.zeros(len(several), np.int32))
+    size = max(join.BLOCK_PAIRS, int(twins.sizes.max(initial=0)))
+    for block in chain([equal], blocks):
+        pair = member = 0
+        while pair < len(block.first):
+            out = Found.empty(size)
+            count, pair, member = expand(block, twins.order, twins.offsets, pair, member, out)
+            yield out.cut(count)
 
 
-def _collected(blocks: Iterable[Found], n: int, radius: int, max_pairs: int) -> Pairs:
-    """Blocks of pairs among n rows as one, sorted."""
-    kept, count = [Found.empty(0)], 0
-    for block in blocks:
-        count += len(block.first)
-        _check_count(count, radius, max_pairs)
-        kept.append(block)
-    return _sorted(Found(*(np.concatenate(column) for column in zip(*kept, strict=True))), n, radius)
+def _count_expanded(twins: Twins, pairs: Pairs) -> int:
+    sizes = twins.sizes
+    return int((sizes * (sizes - 1) // 2).sum() + (sizes[pairs.first] * sizes[pairs.second]).sum())
 
 
 def _check_count(count: int, radius: int, max_pairs: int) -> None:
@@ -157,16 +145,51 @@ def _check_count(count: int, radius: int, max_pairs: int) -> None:
         )
 
 
+def _collected(blocks: Iterable[Found], n: int, radius: int, max_pairs: int) -> Pairs:
+    """Blocks of pairs among n rows as one, sorted."""
+    form, count = _Form(row_bits(n), radius.bit_length()), 0
+    kept = [form.packed(Found.empty(0))]
+    for block in blocks:
+        count += len(block.first)
+        _check_count(count, radius, max_pairs)
+        kept.append(form.packed(block))
+    together = np.concatenate(kept)
+    kept.clear()
+    return form.unpacked(together)
+
+
 def _sorted(found: Found, n: int, radius: int) -> Pairs:
-    """Sorted by (first, second): as one number each where the three fit 64 bits, which is far quicker."""
-    rows, bits = row_bits(n), radius.bit_length()
-    if 2 * rows + bits > 64:
-        order = np.lexsort((found.second, found.first))
-        return Pairs(found.first[order], found.second[order], found.distance[order])
-    both = (found.first << rows) | found.second
-    numbers = (both.view(np.uint64) << np.uint64(bits)) | found.distance.astype(np.uint64)
-    numbers.sort()
-    distance = (numbers & np.uint64((1 << bits) - 1)).astype(np.int32)
-    numbers >>= np.uint64(bits)
-    second = (numbers & np.uint64((1 << rows) - 1)).astype(np.int64)
-    return Pairs((numbers >> np.uint64(rows)).astype(np.int64), second, distance)
+    form = _Form(row_bits(n), radius.bit_length())
+    return form.unpacked(form.packed(found))
+
+
+class _Form(NamedTuple):
+    """A pair and its distance as one number, where the three fit 64 bits: small, and quick to sort. Else a record."""
+
+    row_bits: int
+    distance_bits: int
+
+    @property
+    def fits(self) -> bool:
+        return 2 * self.row_bits + self.distance_bits <= 64
+
+    def packed(self, found: Found) -> NDArray[Any]:
+        """The pairs, each as one element."""
+        if not self.fits:
+            records = np.empty(len(found.first), _RECORD)
+            for name, column in zip(Found._fields, found, strict=True):
+                records[name] = column
+            return records
+        both = ((found.first << self.row_bits) | found.second).view(np.uint64)
+        return (both << np.uint64(self.distance_bits)) | found.distance.astype(np.uint64)
+
+    def unpacked(self, packed: NDArray[Any]) -> Pairs:
+        """The pairs, sorted by (first, second)."""
+        if not self.fits:
+            order = np.lexsort((packed["second"], packed["first"]))
+            return Pairs(*(packed[name][order] for name in Found._fields))
+        packed.sort()
+        both = packed >> np.uint64(self.distance_bits)
+        distance = (packed & np.uint64((1 << self.distance_bits) - 1)).astype(np.int32)
+        second = (both & np.uint64((1 << self.row_bits) - 1)).view(np.int64)
+        return Pairs((both >> np.uint64(self.row_bits)).view(np.int64), second, distance)

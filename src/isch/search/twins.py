@@ -34,6 +34,11 @@ class Twins:
         return np.diff(self.offsets)
 
     @property
+    def any(self) -> bool:
+        """Whether some codes are equal."""
+        return len(self) < self.n_rows
+
+    @property
     def n_rows(self) -> int:
         """All rows."""
         return len(self.order)
