@@ -82,10 +82,14 @@ def test_preprocessing_from_metadata(model: Path) -> None:
 
 
 def test_models_that_cannot_be_used(model: Path, tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="give mean, std"):
+    with pytest.raises(ParameterError, match="give mean, std, at the command line as --set mean=127.5 --set std="):
         CNN(model=model).transform(PICTURES)
-    with pytest.raises(ParameterError, match="unknown layer of .*toy.onnx: 'fc7'; known: hidden, maps, out"):
+    with pytest.raises(ParameterError, match="unknown layer 'fc7' of .*toy.onnx; its outputs are out$"):
         CNN(model=model, layer="fc7", mean=0, std=1).transform(PICTURES)
+    with pytest.raises(ParameterError, match="its outputs are out; layers with names like it: hidden$"):
+        CNN(model=model, layer="hiden", mean=0, std=1).transform(PICTURES)
+    with pytest.raises(ParameterError, match="one number or three as mean and std"):
+        CNN(model=model, mean=[1, 2], std=1).transform(PICTURES)
     with pytest.raises(FileError, match="no such model file"):
         CNN(model=tmp_path / "none.onnx").transform(PICTURES)
     (tmp_path / "bad.onnx").write_text("x")

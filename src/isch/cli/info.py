@@ -166,6 +166,8 @@ def _model(path: Path) -> Facts:
     from isch.models import read, read_header
 
     model = read(path)
+    if not model.parts:
+        raise FormatError(f"{path}: the model is empty")
     hashers = [part for part in model.parts if part.method in METHODS]
     others = [part for part in model.parts if part.method not in METHODS]
     found: Facts = {"kind": "model" if hashers else "descriptor"}

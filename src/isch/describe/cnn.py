@@ -20,7 +20,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from isch.describe import efficientnet
 from isch.describe.base import POSITIVE, Describer, unit_rows
 from isch.describe.images import Image, centre_square
-from isch.errors import FileError, FormatError, ParameterError, require, unknown
+from isch.errors import FileError, FormatError, ParameterError, require
 from isch.features import Block
 
 PREPROCESSING = "preprocessing"  # the metadata entry
@@ -147,12 +147,18 @@ class Network:
         want = {"side": self.side, "crop": 1.0, "channels": "RGB"} | self._metadata | given
         missing = [key for key in ("side", "mean", "std") if want.get(key) is None]
         if missing:
+            typed = {"side": "--set side=224", "mean": "--set mean=127.5", "std": "--set std=127.5"}
             raise ParameterError(
-                f"{self._where}: the model does not say how to prepare pictures; give {', '.join(missing)} "
-                f"(mean and std of values from 0 to 255)"
+                f"{self._where}: the model does not say how to prepare pictures; give {', '.join(missing)}, at the "
+                f"command line as {' '.join(typed[key] for key in missing)} (mean and std of values from 0 to 255; "
+                "[r,g,b] if the channels differ)"
             )
-        mean, std = (np.broadcast_to(np.asarray(want[key], np.float32), 3) for key in ("mean", "std"))
-        return Preprocessing(int(want["side"]), float(want["crop"]), mean, std, str(want["channels"]))
+        try:
+            mean, std = (np.broadcast_to(np.asarray(want[key], np.float32), 3) for key in ("mean", "std"))
+            return Preprocessing(int(want["side"]), float(want["crop"]), mean, std, str(want["channels"]))
+        except (TypeError, ValueError) as error:
+            expected = "a whole number as side, and one number or three as mean and std"
+            raise ParameterError(f"{self._where}: expected {expected}; got {want} ({error})") from error
 
     def run(
         self, pictures: NDArray[np.uint8], mean: NDArray[np.float32], std: NDArray[np.float32]
@@ -208,10 +214,21 @@ def _with_output(content: str | bytes, layer: str, where: str) -> tuple[bytes, s
     nodes = {node.name: node.output[0] for node in proto.graph.node if node.name}
     found = tensors.get(layer) or nodes.get(layer)
     if found is None:
-        raise unknown(f"layer of {where}:", layer, tensors)
+        raise _unknown_layer(where, layer, proto.graph)
     del proto.graph.output[:]
     proto.graph.output.append(onnx.ValueInfoProto(name=found))
     return proto.SerializeToString(), found
+
+
+def _unknown_layer(where: str, layer: str, graph: Any) -> ParameterError:
+    """Names the outputs, and the layers whose names are nearest; a model has hundreds, and weights besides."""
+    from difflib import get_close_matches
+
+    outputs = [output.name for output in graph.output]
+    layers = {name for node in graph.node if node.op_type != "Constant" for name in (node.name, *node.output) if name}
+    near = [name for name in get_close_matches(layer, layers, n=5, cutoff=0.3) if name not in outputs]
+    like = f"; layers with names like it: {', '.join(near)}" if near else ""
+    return ParameterError(f"unknown layer {layer!r} of {where}; its outputs are {', '.join(outputs)}{like}")
 
 
 def _metadata(session: Any, where: str) -> dict[str, Any]:
