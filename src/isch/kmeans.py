@@ -4,7 +4,7 @@ Rows are assigned in blocks of fixed size and centres summed cluster by cluster 
 on the data and the seed alone, never on the number of threads.
 """
 
-from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from isch import progress
-from isch.compute import n_threads, parallel
+from isch.compute import Pass, collect
 from isch.errors import InputError
 
 Matrix = NDArray[np.float32]
 Labels = NDArray[np.intp]
 
 BLOCK_VALUES = 1 << 22  # scores held at once by one thread
+PORTIONS = 64  # in which the centres are shared out among threads, at most
 DISPLACEMENT = 1e-7  # of a donor centre's length, when an empty cluster is seeded beside it
 
 
@@ -47,17 +48,30 @@ def fit(X: Matrix, n_clusters: int, n_iter: int, rng: np.random.Generator) -> tu
 
 def assign(X: Matrix, centres: Matrix) -> Labels:
     """The nearest centre of each row; the lower number on ties."""
-    half_norms = (np.einsum("ij,ij->i", centres, centres, dtype=np.float64) / 2).astype(np.float32)
-    transposed = np.ascontiguousarray(centres.T)
-    labels = np.empty(len(X), np.intp)
-    step = max(64, min(1024, BLOCK_VALUES // len(centres)))
-
-    def block(start: int) -> None:
-        rows = slice(start, start + step)
-        nearest(X[rows] @ transposed, half_norms, labels[rows])
-
-    _exhaust(parallel(block, range(0, len(X), step)))
+    labels: Labels = collect(Assignment.to(centres), X, np.empty(len(X), np.intp))
     return labels
+
+
+@dataclass(frozen=True)
+class Assignment(Pass[Labels]):
+    """The number of the nearest centre of each row; the lower one on ties."""
+
+    transposed: Matrix  # the centres, one per column
+    half_norms: Matrix  # ‖c‖² / 2
+
+    @classmethod
+    def to(cls, centres: Matrix) -> "Assignment":
+        """The assignment to these centres, one per row."""
+        squares = np.einsum("ij,ij->i", centres, centres, dtype=np.float64)
+        return cls(np.ascontiguousarray(centres.T), (squares / 2).astype(np.float32))
+
+    def rows(self, _: int) -> int:
+        return max(64, min(1024, BLOCK_VALUES // len(self.half_norms)))
+
+    def block(self, block: Any, _: int) -> Labels:
+        labels = np.empty(len(block), np.intp)
+        nearest(block @ self.transposed, self.half_norms, labels)
+        return labels
 
 
 def means(X: Matrix, labels: Labels, centres: Matrix) -> tuple[Matrix, Labels]:
@@ -65,15 +79,26 @@ def means(X: Matrix, labels: Labels, centres: Matrix) -> tuple[Matrix, Labels]:
     sizes = np.bincount(labels, minlength=len(centres))
     borders = np.concatenate([[0], np.cumsum(sizes)])
     order = np.argsort(labels, kind="stable")
-    out = centres.copy()
-    step = -(-len(centres) // (4 * n_threads()))
-    _exhaust(
-        parallel(
-            lambda first: cluster_means(X, order, borders[first : first + step + 1], out[first : first + step]),
-            range(0, len(centres), step),
-        )
-    )
+    out = np.empty_like(centres)
+    collect(ClusterMeans(X, order, borders), centres, out)
     return out, sizes
+
+
+@dataclass(frozen=True)
+class ClusterMeans(Pass[Matrix]):
+    """A pass over centres, not over rows: the mean of the rows order[borders[c]:borders[c + 1]] of each centre c."""
+
+    X: Matrix
+    order: Labels
+    borders: Labels
+
+    def rows(self, _: int) -> int:
+        return -(-len(self.borders) // PORTIONS)
+
+    def block(self, block: Any, start: int) -> Matrix:
+        out: Matrix = block.copy()
+        cluster_means(self.X, self.order, self.borders[start : start + len(block) + 1], out)
+        return out
 
 
 def reseed(centres: Matrix, sizes: Labels, rng: np.random.Generator) -> Matrix:
@@ -120,8 +145,3 @@ def cluster_means(X: Matrix, order: Labels, borders: Labels, out: Matrix) -> Non
                 total[j] += row[j]
         for j in range(total.shape[0]):
             out[c, j] = total[j] / n
-
-
-def _exhaust(results: Iterable[Any]) -> None:
-    for _ in results:
-        pass

@@ -6,8 +6,9 @@ learns attributes ending in ``_``. Finding, decoding, batching, threads, failure
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -72,12 +73,8 @@ class Describer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         items = sources(images)
         total = len(items) if isinstance(items, Sized) else 0
-
-        def work(group: tuple[int, list[Source]]) -> Described:
-            return self._work(*group, strict)
-
         with progress.task("describing", total, "images") as advance:
-            for batch in compute.parallel(work, groups(items, self.batch_size)):
+            for batch in compute.parallel(partial(self._work, strict=strict), groups(items, self.batch_size)):
                 advance(len(batch.positions) + len(batch.failures))
                 yield batch
 
@@ -128,7 +125,7 @@ class Describer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         failure: Exception = InputError("n_samples = 0: there are no pictures to learn from")
         count = 0
         with progress.task(label, total, "images") as advance:
-            for result in compute.parallel(_tolerant(self._load), enumerate(pictures)):
+            for result in compute.parallel(self._attempt, enumerate(pictures)):
                 advance(1)
                 if isinstance(result, Exception):
                     failure = result
@@ -138,8 +135,9 @@ class Describer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if not count:
             raise failure
 
-    def _work(self, start: int, group: list[Source], strict: bool) -> Described:
-        results = [_tolerant(self._load)(item) for item in enumerate(group, start)]
+    def _work(self, numbered: tuple[int, list[Source]], strict: bool) -> Described:
+        start, group = numbered
+        results = [self._attempt(item) for item in enumerate(group, start)]
         failures = []
         for (position, source), result in zip(enumerate(group, start), results, strict=True):
             if isinstance(result, Exception):
@@ -151,8 +149,14 @@ class Describer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         positions = [start + i for i, result in enumerate(results) if not isinstance(result, Exception)]
         return Described(positions, self._describe(prepared) if prepared else None, failures)
 
-    def _load(self, item: tuple[int, Source]) -> Any:
-        position, source = item
+    def _attempt(self, item: tuple[int, Source]) -> Any:
+        """A prepared picture, or the error of one that cannot be used."""
+        try:
+            return self._load(*item)
+        except (FileError, InputError) as error:
+            return error
+
+    def _load(self, position: int, source: Source) -> Any:
         try:
             return self._prepare(decode(source, self._side))
         except InputError as error:
@@ -199,18 +203,6 @@ class Describer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.two_d_array = False
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-
-def _tolerant(load: Callable[[tuple[int, Source]], Any]) -> Callable[[tuple[int, Source]], Any]:
-    """``load``, giving the error of a picture that cannot be used instead of raising it."""
-
-    def attempt(item: tuple[int, Source]) -> Any:
-        try:
-            return load(item)
-        except (FileError, InputError) as error:
-            return error
-
-    return attempt
 
 
 def unit_rows(rows: NDArray[np.floating[Any]]) -> NDArray[np.float32]:

@@ -1,11 +1,13 @@
 """The contract of every hashing method: a scikit-learn transformer from features to packed codes.
 
-A method gives ``_fit(features)``, which learns attributes ending in ``_``, and ``_project(block)``, the real values
-whose signs are the bits. Opening, checking, streaming, packing, saving are written here once.
+A method gives ``_fit(features)``, which learns attributes ending in ``_``, and ``_projector()``, a value that turns a
+block of rows into the real numbers whose signs are the bits. Opening, checking, streaming, packing, saving are written
+here once.
 """
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -21,9 +23,9 @@ from isch import codes, compute, distances, models
 from isch import features as feature_sources
 from isch.codes import Codes
 from isch.errors import InputError, ParameterError
-from isch.features import Block, Features, dense
+from isch.features import Block, Features, dense, finite
 
-Projector = Callable[[Block], NDArray[np.floating[Any]]]
+Projector = Callable[[Block], NDArray[np.floating[Any]]]  # a function or an object of plain data, so that it pickles
 
 POSITIVE = Interval(Integral, 1, None, closed="left")
 
@@ -46,7 +48,7 @@ class Hasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_samples_ = len(features)
         if len(features) < 2:
             raise InputError(f"{features.where}: n_samples = 1; {self._label} needs at least 2 rows to learn from")
-        refuse_constant(features)
+        compute.refuse_constant(features)
         self._fit(features)
         return self
 
@@ -54,22 +56,20 @@ class Hasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Packed codes, uint8 (n, ceil(n_bits / 8))."""
         features = self._open_fitted(X)
         out = np.empty((len(features), codes.width(self.n_bits)), np.uint8)
-        row = 0
-        for part in self._encode(features):
-            out[row : row + len(part)] = part
-            row += len(part)
+        compute.collect(Encoding(self._projecting(features)), features, out)
         return out
 
     def encode(self, X: Any) -> Iterator[Codes]:
         """Packed codes block by block, for data larger than memory."""
-        return self._encode(self._open_fitted(X))
+        features = self._open_fitted(X)
+        return compute.iterate(Encoding(self._projecting(features)), features)
 
     def project(self, X: Any) -> NDArray[np.float32]:
         """The real values whose signs are the bits, float32 (n, n_bits)."""
         features = self._open_fitted(X)
-        project = self._projector()
-        parts = compute.map_blocks(features, lambda b: project(b).astype(np.float32, copy=False), "projecting")
-        return np.concatenate(list(parts))
+        out = np.empty((len(features), self.n_bits), np.float32)
+        compute.collect(self._projecting(features), features, out)
+        return out
 
     @property
     def distance(self) -> distances.Distance:
@@ -101,17 +101,12 @@ class Hasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Learn from checked features of at least two rows."""
         raise NotImplementedError
 
-    def _project(self, block: Block) -> NDArray[np.floating[Any]]:
-        """Values (rows, n_bits) whose signs are the bits of the rows of a block (dense of any dtype, or CSR)."""
+    def _projector(self) -> Projector:
+        """What gives the values (rows, n_bits) whose signs are the bits of the rows of a block, as a value."""
         raise NotImplementedError
 
-    def _projector(self) -> Projector:
-        """``_project``, with whatever it needs for all blocks prepared once."""
-        return self._project
-
-    def _encode(self, features: Features) -> Iterator[Codes]:
-        project = self._projector()
-        return compute.map_blocks(features, lambda block: codes.pack(project(block) >= 0), "encoding")
+    def _projecting(self, features: Features) -> "Projecting":
+        return Projecting(self._projector(), features.where)
 
     def _rng(self) -> np.random.Generator:
         """A generator that depends on ``random_state`` alone."""
@@ -164,21 +159,52 @@ class LinearHasher(Hasher):
     mean_: NDArray[np.float64]  # μ, (d,)
     projection_: NDArray[np.float32]  # L, (d, m)
 
-    def _project(self, block: Block) -> NDArray[np.floating[Any]]:
-        return self._projector()(block)
-
     def _projector(self) -> Projector:
-        mean, projection = self.mean_, self.projection_
-        offset = mean.astype(np.float32) @ projection
+        return Linear(self.mean_, self.projection_)
 
-        def project(block: Block) -> NDArray[np.floating[Any]]:
-            if block.dtype == np.float64 and not issparse(block):
-                return centred(block, mean) @ projection
-            values = np.asarray((block if issparse(block) else dense(block)) @ projection, np.float32)
-            values -= offset
-            return values
 
-        return project
+class Linear:
+    """z = x L − μ L. Double precision is centred before it is narrowed, which costs a pass over the block."""
+
+    def __init__(self, mean: NDArray[np.float64], projection: NDArray[np.float32]) -> None:
+        self._mean = mean
+        self._projection = projection
+        self._offset = mean.astype(np.float32) @ projection
+
+    def __call__(self, block: Block) -> NDArray[np.floating[Any]]:
+        if block.dtype == np.float64 and not issparse(block):
+            return centred(block, self._mean) @ self._projection
+        values = np.asarray((block if issparse(block) else dense(block)) @ self._projection, np.float32)
+        values -= self._offset
+        return values
+
+
+@dataclass(frozen=True)
+class Projecting(compute.Pass[NDArray[np.float32]]):
+    """The values whose signs are the bits."""
+
+    projector: Projector
+    where: str
+
+    label = "projecting"
+
+    def block(self, block: Block, _: int) -> NDArray[np.float32]:
+        values = self.projector(block).astype(np.float32, copy=False)
+        if not finite(values):
+            raise InputError(f"{self.where}: {compute.TOO_LARGE}")
+        return values
+
+
+@dataclass(frozen=True)
+class Encoding(compute.Pass[Codes]):
+    """Packed codes."""
+
+    projecting: Projecting
+
+    label = "encoding"
+
+    def block(self, block: Block, start: int) -> Codes:
+        return codes.pack(self.projecting.block(block, start) >= 0)
 
 
 def centred(block: NDArray[Any], mean: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -186,15 +212,6 @@ def centred(block: NDArray[Any], mean: NDArray[np.float64]) -> NDArray[np.float3
     if block.dtype == np.float64:
         return (block - mean).astype(np.float32)
     return block.astype(np.float32, copy=False) - mean.astype(np.float32)
-
-
-def refuse_constant(features: Features) -> None:
-    """Refuse data without any variation; reads no further than the first row that differs."""
-    first = dense(features.read(0, 1), None)
-    for _, block in features.batches(compute.block_rows(features.shape[1])):
-        if (dense(block, None) != first).any():
-            return
-    raise InputError(f"{features.where}: all rows are equal; expected data that varies")
 
 
 def _elsewhere(X: Any) -> bool:

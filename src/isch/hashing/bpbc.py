@@ -5,6 +5,7 @@ A vector is read as a matrix X (d₁ × d₂), row by row, and its code is sign(
 one of size d × m. It equals the code of the Kronecker product R₁ ⊗ R₂.
 """
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from isch import compute, progress
 from isch.errors import InputError
 from isch.features import Block, Features, dense
 from isch.hashing import pca
-from isch.hashing.base import POSITIVE, Hasher, centred
+from isch.hashing.base import POSITIVE, Hasher, Projector, centred
 from isch.hashing.rotation import procrustes
 
 CHUNK_BYTES = 1 << 20  # rows multiplied together: what stays in the cache of a core
@@ -77,17 +78,29 @@ class BPBC(Hasher):
         if self.learn:
             X = compute.load(features, compute.sample(features, self.max_samples, rng), self.mean_)
             X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-            left, right, trace = learn(X.reshape(-1, *shape), left, right, self.n_iter)
+            left, right, trace = learn(X, left, right, self.n_iter)
         self.left_, self.right_ = left.astype(np.float32), right.astype(np.float32)
         self.objective_ = np.array(trace, np.float64)
 
-    def _project(self, block: Block) -> NDArray[np.floating[Any]]:
-        rows = centred(dense(block, None), self.mean_)
-        out = np.empty((len(rows), self.n_bits), np.float32)
+    def _projector(self) -> Projector:
+        return Bilinear(self.mean_, self.left_, self.right_)
+
+
+@dataclass(frozen=True)
+class Bilinear:
+    """R₁ᵀ (X − μ) R₂ of each row X, as a row."""
+
+    mean: NDArray[np.float64]
+    left: NDArray[np.float32]
+    right: NDArray[np.float32]
+
+    def __call__(self, block: Block) -> NDArray[np.floating[Any]]:
+        rows = centred(dense(block, None), self.mean)
+        out = np.empty((len(rows), self.left.shape[1] * self.right.shape[1]), np.float32)
         step = max(1, CHUNK_BYTES // (4 * rows.shape[1]))
         for start in range(0, len(rows), step):
-            matrices = rows[start : start + step].reshape(-1, len(self.left_), len(self.right_))
-            out[start : start + step] = bilinear(matrices, self.left_, self.right_).reshape(len(matrices), -1)
+            matrices = rows[start : start + step].reshape(-1, len(self.left), len(self.right))
+            out[start : start + step] = bilinear(matrices, self.left, self.right).reshape(len(matrices), -1)
         return out
 
 
@@ -102,56 +115,55 @@ def bilinear(X: NDArray[Any], left: NDArray[Any], right: NDArray[Any]) -> NDArra
 def learn(
     X: NDArray[np.float32], left: NDArray[np.float64], right: NDArray[np.float64], n_iter: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], list[float]]:
-    """(R₁, R₂, objective of each round): B = sign(R₁ᵀ X R₂), then R₂ for given B and R₁, then R₁."""
-    step = compute.block_rows(left.shape[0] * right.shape[0])
-    starts = range(0, len(X), step)
+    """(R₁, R₂, objective of each round) for rows X: B = sign(R₁ᵀ X R₂), then R₂ for given B and R₁, then R₁."""
     trace: list[float] = []
     with progress.task("bilinear projections", n_iter, "iterations") as advance:
         for _ in range(n_iter):
-            r1, r2 = left.astype(np.float32), right.astype(np.float32)
-
-            def for_right(s: int, r1: Any = r1, r2: Any = r2) -> tuple[NDArray[Any], float, NDArray[np.bool_]]:
-                return _right_part(X[s : s + step], r1, r2)
-
-            parts, values, bits = zip(*compute.parallel(for_right, starts), strict=True)
+            parts, values, bits = zip(
+                *compute.iterate(RightStep(left.astype(np.float32), right.astype(np.float32)), X), strict=True
+            )
             trace.append(float(sum(values)))
-            right = procrustes(_total(parts))
-            r2 = right.astype(np.float32)
-
-            def for_left(i: int, r2: Any = r2, bits: Any = bits) -> NDArray[Any]:
-                return _left_part(X[starts[i] : starts[i] + step], bits[i], r2)
-
-            left = procrustes(_total(compute.parallel(for_left, range(len(starts)))))
+            right = procrustes(np.asarray(sum(part.astype(np.float64) for part in parts)))
+            (total,) = compute.run(LeftStep(np.concatenate(bits), len(left), right.astype(np.float32)), X)
+            left = procrustes(total)
             advance(1)
     return left, right, trace
 
 
-def _right_part(
-    X: NDArray[np.float32], left: NDArray[np.float32], right: NDArray[np.float32]
-) -> tuple[NDArray[np.float32], float, NDArray[np.bool_]]:
-    """(Σ Bᵀ R₁ᵀ X (c₂, d₂), Σ ⟨B, R₁ᵀ X R₂⟩, bits) of some matrices."""
-    reduced = (left.T @ X).reshape(-1, X.shape[2])
-    values = reduced @ right
-    bits = values >= 0
-    return (
-        _signs(bits).T @ reduced,
-        float(np.abs(values).sum(dtype=np.float64)),
-        bits.reshape(len(X), left.shape[1], -1),
-    )
+@dataclass(frozen=True)
+class RightStep(compute.Pass[tuple[NDArray[np.float32], float, NDArray[np.bool_]]]):
+    """(Σ Bᵀ R₁ᵀ X (c₂, d₂), Σ ⟨B, R₁ᵀ X R₂⟩, B) of the matrices X of a block."""
+
+    left: NDArray[np.float32]
+    right: NDArray[np.float32]
+
+    def block(self, block: Any, _: int) -> tuple[NDArray[np.float32], float, NDArray[np.bool_]]:
+        (d1, c1), (d2, c2) = self.left.shape, self.right.shape
+        reduced = (self.left.T @ block.reshape(-1, d1, d2)).reshape(-1, d2)
+        values = reduced @ self.right
+        bits = values >= 0
+        return _signs(bits).T @ reduced, float(np.abs(values).sum(dtype=np.float64)), bits.reshape(-1, c1, c2)
 
 
-def _left_part(X: NDArray[np.float32], bits: NDArray[np.bool_], right: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Σ B (X R₂)ᵀ (c₁, d₁) of some matrices."""
-    reduced = X @ right
-    return np.asarray(np.tensordot(_signs(bits), reduced, axes=([0, 2], [0, 2])))
+@dataclass(frozen=True)
+class LeftStep(compute.Sum):
+    """Σ B (X R₂)ᵀ (c₁, d₁), given the bits of all rows."""
+
+    bits: NDArray[np.bool_]  # (n, c₁, c₂)
+    d1: int
+    right: NDArray[np.float32]
+
+    def zero(self) -> compute.Arrays:
+        return (np.zeros((self.bits.shape[1], self.d1)),)
+
+    def block(self, block: Any, start: int) -> compute.Arrays:
+        signs = _signs(self.bits[start : start + len(block)])
+        reduced = block.reshape(-1, self.d1, len(self.right)) @ self.right
+        return (np.tensordot(signs, reduced, axes=([0, 2], [0, 2])),)
 
 
 def _signs(bits: NDArray[np.bool_]) -> NDArray[np.float32]:
     return bits.astype(np.float32) * 2 - 1
-
-
-def _total(parts: Any) -> NDArray[np.float64]:
-    return np.asarray(sum(part.astype(np.float64) for part in parts))
 
 
 def orthonormal(rows: int, columns: int, rng: np.random.Generator) -> NDArray[np.float64]:

@@ -5,6 +5,7 @@ convolution, so that encoding takes O(d log d) time and the model O(d) memory. L
 in the Fourier domain each frequency of r has an exact solution of its own.
 """
 
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -16,7 +17,7 @@ from sklearn.utils._param_validation import Interval
 from isch import compute, progress
 from isch.features import Block, Features, dense
 from isch.hashing import pca
-from isch.hashing.base import POSITIVE, Hasher, centred
+from isch.hashing.base import POSITIVE, Hasher, Projector, centred
 
 CHUNK_BYTES = 1 << 20  # rows transformed together: what stays in the cache of a core
 
@@ -74,10 +75,23 @@ class CBE(Hasher):
             column, errors = learn(X, column, self.n_bits, self.regularisation, self.n_iter)
         self.column_, self.errors_ = column.astype(np.float32), np.array(errors, np.float64)
 
-    def _project(self, block: Block) -> NDArray[np.floating[Any]]:
-        rows = centred(dense(block, None), self.mean_)
-        rows *= self.flips_
-        return circulant_products(rows, scipy.fft.rfft(self.column_), self.n_bits)
+    def _projector(self) -> Projector:
+        return Circulant(self.mean_, self.flips_, scipy.fft.rfft(self.column_), self.n_bits)
+
+
+@dataclass(frozen=True)
+class Circulant:
+    """The first ``n_bits`` entries of circ(r) D (x − μ), given the half spectrum of r."""
+
+    mean: NDArray[np.float64]
+    flips: NDArray[np.float32]
+    spectrum: Spectra
+    n_bits: int
+
+    def __call__(self, block: Block) -> NDArray[np.floating[Any]]:
+        rows = centred(dense(block, None), self.mean)
+        rows *= self.flips
+        return circulant_products(rows, self.spectrum, self.n_bits)
 
 
 def circulant_products(X: NDArray[np.float32], spectrum: Spectra, count: int) -> NDArray[np.float32]:
@@ -100,12 +114,12 @@ def learn(
     The objective is ‖B − X circ(r)ᵀ‖² + λ‖circ(r) circ(r)ᵀ − I‖², where columns of B beyond m are zero.
     """
     n, d = X.shape
-    power = _power(X) / d
+    power = compute.run(Power(d), X)[0] / d
     spectrum = np.fft.rfft(column)
     errors: list[float] = []
     with progress.task("circulant matrix", n_iter, "iterations") as advance:
         for _ in range(n_iter):
-            correlation = _correlation(X, spectrum.astype(np.complex64), n_bits) / d
+            correlation = compute.run(Correlation(spectrum.astype(np.complex64), d, n_bits), X)[0] / d
             spectrum = best_spectrum(power, correlation, regularisation)
             errors.append(n * n_bits + objective(spectrum, power, correlation, regularisation, d))
             advance(1)
@@ -153,30 +167,40 @@ def objective(
     return float(twice @ terms)
 
 
-def _power(X: NDArray[np.float32]) -> NDArray[np.float64]:
+class _OfRows(compute.Sum):
+    """A sum over rows in memory, so many at a time that their transforms stay in the cache."""
+
+    def rows(self, n_features: int) -> int:
+        return max(1, CHUNK_BYTES // (4 * n_features))
+
+
+@dataclass(frozen=True)
+class Power(_OfRows):
     """Σ_n |F(x_n)|²."""
-    return np.asarray(_summed(X, lambda rows: (np.abs(scipy.fft.rfft(rows, axis=1)) ** 2).sum(axis=0, dtype=float)))
+
+    d: int
+
+    def zero(self) -> compute.Arrays:
+        return (np.zeros(self.d // 2 + 1),)
+
+    def block(self, block: Any, _: int) -> compute.Arrays:
+        return ((np.abs(scipy.fft.rfft(block, axis=1)) ** 2).sum(axis=0, dtype=np.float64),)
 
 
-def _correlation(X: NDArray[np.float32], spectrum: Spectra, n_bits: int) -> NDArray[np.complex128]:
+@dataclass(frozen=True)
+class Correlation(_OfRows):
     """Σ_n conj(F(x_n)) F(b_n) for b_n = sign of the first m entries of circ(r) x_n, zero beyond."""
-    d = X.shape[1]
 
-    def part(rows: NDArray[np.float32]) -> NDArray[np.complex128]:
-        transformed = scipy.fft.rfft(rows, axis=1)
-        projected = scipy.fft.irfft(transformed * spectrum, d, axis=1)
+    spectrum: Spectra
+    d: int
+    n_bits: int
+
+    def zero(self) -> compute.Arrays:
+        return (np.zeros(self.d // 2 + 1, np.complex128),)
+
+    def block(self, block: Any, _: int) -> compute.Arrays:
+        transformed = scipy.fft.rfft(block, axis=1)
+        projected = scipy.fft.irfft(transformed * self.spectrum, self.d, axis=1)
         signs = np.where(projected >= 0, np.float32(1), np.float32(-1))
-        signs[:, n_bits:] = 0
-        return np.asarray((transformed.conj() * scipy.fft.rfft(signs, axis=1)).sum(axis=0, dtype=np.complex128))
-
-    return np.asarray(_summed(X, part))
-
-
-def _summed(X: NDArray[np.float32], function: Any) -> Any:
-    """The sum of a function over chunks of rows, added up in their order."""
-    step = max(1, CHUNK_BYTES // (4 * X.shape[1]))
-    parts = compute.parallel(function, (X[start : start + step] for start in range(0, len(X), step)))
-    total = next(parts)
-    for part in parts:
-        total = total + part
-    return total
+        signs[:, self.n_bits :] = 0
+        return ((transformed.conj() * scipy.fft.rfft(signs, axis=1)).sum(axis=0, dtype=np.complex128),)

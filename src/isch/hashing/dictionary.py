@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
 
 from isch import compute, kmeans, progress
 from isch.features import Block, Features, dense
@@ -77,8 +78,8 @@ def _proxies(
     """Y_h = (X − μ) P_h for each level h, in one pass."""
     width = min(tree.projection_dim, features.shape[1])
     P = rng.standard_normal((features.shape[1], width * tree.n_levels), dtype=np.float32) / np.float32(math.sqrt(width))
-    offset = (mean @ P).astype(np.float32)
-    Y = np.concatenate(list(compute.map_blocks(features, lambda b: _times(b, P) - offset, "proxies")))
+    Y = np.empty((len(features), P.shape[1]), np.float32)
+    compute.collect(Proxies(P, (mean @ P).astype(np.float32)), features, Y)
     return [_unit_scale(np.ascontiguousarray(part)) for part in np.split(Y, tree.n_levels, axis=1)]
 
 
@@ -89,8 +90,17 @@ def _unit_scale(X: NDArray[np.float32]) -> NDArray[np.float32]:
     return X
 
 
-def _times(block: Block, P: NDArray[np.float32]) -> NDArray[np.float32]:
-    return np.asarray((block if not isinstance(block, np.ndarray) else dense(block)) @ P)
+@dataclass(frozen=True)
+class Proxies(compute.Pass[NDArray[np.float32]]):
+    """(x − μ) P of each row, given μ P."""
+
+    P: NDArray[np.float32]
+    offset: NDArray[np.float32]
+
+    label = "proxies"
+
+    def block(self, block: Block, _: int) -> NDArray[np.float32]:
+        return np.asarray((block if issparse(block) else dense(block)) @ self.P) - self.offset
 
 
 def _cluster(Y: list[NDArray[np.float32]], tree: Tree, n_iter: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
@@ -121,13 +131,36 @@ def _sums(
     features: Features, mean: NDArray[np.float64], labels: NDArray[np.intp], n_labels: int
 ) -> NDArray[np.float32]:
     """The sum of the centred rows of each label, in one pass."""
-    sums = np.zeros((n_labels, features.shape[1]), np.float32)
-    row = 0
-    for block in compute.map_blocks(features, lambda b: dense(b) - mean.astype(np.float32), "atoms"):
-        for label, values in zip(labels[row:], block, strict=False):
-            sums[label] += values
-        row += len(block)
-    return sums
+    return compute.run(ClusterSums(labels, n_labels, mean.astype(np.float32)), features)[1]
+
+
+Sums = tuple[NDArray[np.intp], NDArray[np.float32]]  # (labels, the sum of the rows of each)
+
+
+@dataclass(frozen=True)
+class ClusterSums(compute.Reduction[Sums]):
+    """The sum of the centred rows of each label: of those in a block, or of all labels."""
+
+    labels: NDArray[np.intp]
+    n_labels: int
+    mean: NDArray[np.float32]
+
+    label = "atoms"
+
+    def zero(self) -> Sums:
+        return np.arange(self.n_labels), np.zeros((self.n_labels, len(self.mean)), np.float32)
+
+    def block(self, block: Block, start: int) -> Sums:
+        n = block.shape[0]
+        present, place = np.unique(self.labels[start : start + n], return_inverse=True)
+        chosen = csr_array((np.ones(n, np.float32), (place, np.arange(n))), shape=(len(present), n))
+        if issparse(block):
+            return present, dense(chosen @ block) - chosen.sum(axis=1)[:, None] * self.mean
+        return present, chosen @ (dense(block) - self.mean)
+
+    def combine(self, total: Sums, part: Sums) -> Sums:
+        total[1][part[0]] += part[1]
+        return total
 
 
 def _merge(sums: NDArray[Any], leaves: NDArray[np.intp], level: NDArray[np.intp]) -> NDArray[np.float32]:

@@ -21,7 +21,7 @@ from isch import compute
 from isch.errors import InputError, IschWarning, ParameterError
 from isch.features import Features, Subset
 from isch.hashing import diagnostics, dictionary, rotation, spectrum
-from isch.hashing.base import POSITIVE, LinearHasher
+from isch.hashing.base import POSITIVE, Linear, LinearHasher, Projecting
 from isch.hashing.dictionary import Atoms, Tree
 from isch.hashing.spectrum import Spectrum
 
@@ -195,8 +195,8 @@ class ISCH(LinearHasher):
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """(Z, W) with the mean square of Z = (X − μ) W equal to 1: no code depends on it, quantisation errors do."""
         rows = Subset(sample, compute.sample(sample, max(2, ROTATION_VALUES // self.n_bits), rng))
-        self.projection_ = W
-        Z = np.concatenate(list(compute.map_blocks(rows, self._projector(), "projecting")))
+        Z = np.empty((len(rows), self.n_bits), np.float32)
+        compute.collect(Projecting(Linear(self.mean_, W), sample.where), rows, Z)
         scale = np.float32(1 / np.sqrt(np.einsum("ij,ij->", Z, Z, dtype=np.float64) / Z.size))
         return Z * scale, W * scale
 

@@ -6,6 +6,8 @@ indices.
 """
 
 import math
+from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from isch import compute, progress
-from isch.features import Features
+from isch.features import Block, Features
 from isch.hashing import pca
 from isch.hashing.base import POSITIVE, LinearHasher, Projector
 
@@ -82,33 +84,39 @@ class KMH(LinearHasher):
 
     def _learn(self, Z: Matrix) -> None:
         centres, errors = [], np.zeros(self.n_iter)
-
-        def one(subspace: tuple[int, NDArray[Any]]) -> tuple[Doubles, Doubles]:
-            bits, part = subspace
-            return learn(np.ascontiguousarray(part), bits, self.affinity_weight, self.n_iter)
-
+        one = partial(_learn_subspace, weight=self.affinity_weight, n_iter=self.n_iter)
         with progress.task("centres", len(self.bits_), "subspaces") as advance:
-            for learned, energies in compute.parallel(one, zip(self.bits_, self._parts(Z), strict=True)):
+            for learned, energies in compute.parallel(one, zip(self.bits_, parts(Z, self.widths_), strict=True)):
                 centres.append(learned.ravel())
                 errors += energies
                 advance(1)
         self.centres_, self.errors_ = np.concatenate(centres).astype(np.float32), errors
 
-    def _parts(self, Z: NDArray[Any]) -> list[NDArray[Any]]:
-        """The columns of each subspace."""
-        return np.split(Z, np.cumsum(self.widths_)[:-1], axis=1)
-
     def _projector(self) -> Projector:
-        linear = super()._projector()
-        return lambda block: self._margins(linear(block))
+        return Margins(super()._projector(), self.bits_, self.widths_, self.centres_)
 
-    def _margins(self, Z: NDArray[Any]) -> NDArray[np.floating[Any]]:
+
+@dataclass(frozen=True)
+class Margins:
+    """The margins of all subspaces beside each other; the fields are the learned attributes of ``KMH``."""
+
+    linear: Projector
+    bits: list[int]
+    widths: list[int]
+    centres: NDArray[np.float32]
+
+    def __call__(self, block: Block) -> NDArray[np.floating[Any]]:
         columns, start = [], 0
-        for bits, part in zip(self.bits_, self._parts(Z), strict=True):
+        for bits, part in zip(self.bits, parts(self.linear(block), self.widths), strict=True):
             stop = start + (part.shape[1] << bits)
-            columns.append(margins(part, self.centres_[start:stop].reshape(1 << bits, -1), bits))
+            columns.append(margins(part, self.centres[start:stop].reshape(1 << bits, -1), bits))
             start = stop
         return np.concatenate(columns, axis=1)
+
+
+def parts(Z: NDArray[Any], widths: list[int]) -> list[NDArray[Any]]:
+    """The columns of each subspace."""
+    return np.split(Z, np.cumsum(widths)[:-1], axis=1)
 
 
 def margins(Z: NDArray[Any], centres: Matrix, bits: int) -> NDArray[np.float32]:
@@ -146,6 +154,11 @@ def allocate(variances: NDArray[np.float64], widths: list[int]) -> NDArray[np.in
         members[chosen].append(direction)
         sums[chosen] += logs[direction]
     return np.concatenate([np.array(m, np.int64) for m in members])
+
+
+def _learn_subspace(subspace: tuple[int, NDArray[Any]], weight: float, n_iter: int) -> tuple[Doubles, Doubles]:
+    bits, columns = subspace
+    return learn(np.ascontiguousarray(columns), bits, weight, n_iter)
 
 
 def learn(Z: Matrix, bits: int, weight: float, n_iter: int) -> tuple[Doubles, Doubles]:

@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import Interval
 
 from isch import compute, distances
 from isch.errors import InputError, IschWarning
-from isch.features import Features
+from isch.features import Block, Features
 from isch.hashing import pca
 from isch.hashing.base import POSITIVE, LinearHasher, Projector
 
@@ -137,14 +137,25 @@ class MDSH(LinearHasher):
         self.grids_ = np.stack([low[used] + spacing / 2, spacing]).astype(np.float32)
 
     def _projector(self) -> Projector:
-        linear = super()._projector()
-        return lambda block: self._interpolated(linear(block).clip(*self.limits_))
+        return Interpolated(super()._projector(), self.limits_, self.grids_, self.coordinates_, self.values_)
 
-    def _interpolated(self, clipped: NDArray[Any]) -> NDArray[np.floating[Any]]:
-        position = ((clipped - self.grids_[0]) / self.grids_[1])[:, self.coordinates_]
-        left = np.clip(position.astype(np.int64), 0, self.values_.shape[1] - 2)
-        bits = np.arange(self.n_bits)
-        start, stop = self.values_[bits, left], self.values_[bits, left + 1]
+
+@dataclass(frozen=True)
+class Interpolated:
+    """Eigenfunctions between the points of their grids; the fields are the learned attributes of ``MDSH``."""
+
+    linear: Projector
+    limits: NDArray[np.float32]
+    grids: NDArray[np.float32]
+    coordinates: NDArray[np.int32]
+    values: NDArray[np.float32]
+
+    def __call__(self, block: Block) -> NDArray[np.floating[Any]]:
+        clipped = self.linear(block).clip(*self.limits)
+        position = ((clipped - self.grids[0]) / self.grids[1])[:, self.coordinates]
+        left = np.clip(position.astype(np.int64), 0, self.values.shape[1] - 2)
+        bits = np.arange(len(self.values))
+        start, stop = self.values[bits, left], self.values[bits, left + 1]
         return np.asarray(start + (position - left).astype(np.float32) * (stop - start))
 
 

@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 
 from isch import compute
 from isch.errors import InputError, IschWarning
-from isch.features import Block, Features, dense
+from isch.features import Block, Features, Subset, dense
 from isch.hashing.base import centred
 
 EXACT_LIMIT = 4096
@@ -50,18 +50,27 @@ def covariance(features: Features) -> tuple[NDArray[np.float64], NDArray[np.floa
     """
     n, d = features.shape
     first = features.read(0, min(n, compute.block_rows(d)))
-    shift = compute.dense_sum(first) / first.shape[0]
-
-    def moments(block: Block) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
-        shifted = centred(dense(block, np.float64) if issparse(block) else block, shift)
-        return shifted.sum(axis=0, dtype=np.float64), shifted.T @ shifted
-
-    total, scatter = np.zeros(d), np.zeros((d, d))
-    for row_sum, products in compute.map_blocks(features, moments, "covariance"):
-        total += row_sum
-        scatter += products
+    shift = compute.row_sum(first) / first.shape[0]
+    total, scatter = compute.run(Moments(shift), features)
     offset = total / n
     return shift + offset, scatter / n - np.outer(offset, offset)
+
+
+@dataclass(frozen=True)
+class Moments(compute.Sum):
+    """(Σ (x − s), Σ (x − s)(x − s)ᵀ) for a fixed shift s."""
+
+    shift: NDArray[np.float64]
+
+    label = "covariance"
+
+    def zero(self) -> compute.Arrays:
+        d = len(self.shift)
+        return np.zeros(d), np.zeros((d, d))
+
+    def block(self, block: Block, _: int) -> compute.Arrays:
+        shifted = centred(dense(block, np.float64) if issparse(block) else block, self.shift)
+        return shifted.sum(axis=0, dtype=np.float64), shifted.T @ shifted
 
 
 def leading(matrix: NDArray[np.float64], count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -75,10 +84,26 @@ def leading(matrix: NDArray[np.float64], count: int) -> tuple[NDArray[np.float64
 
 def project_rows(features: Features, rows: NDArray[np.intp], basis: Principal) -> NDArray[np.float32]:
     """The given (sorted) rows in the coordinates of the principal directions, (len(rows), c)."""
-    directions = basis.directions.astype(np.float32)
-    step = compute.block_rows(features.shape[1])
-    taken = (features.take(rows[start : start + step]) for start in range(0, len(rows), step))
-    return np.concatenate(list(compute.parallel(lambda block: _centred_product(block, basis.mean, directions), taken)))
+    some, out = Subset(features, rows), np.empty((len(rows), basis.directions.shape[1]), np.float32)
+    compute.collect(Coordinates(basis.mean, basis.directions.astype(np.float32)), some, out)
+    return out
+
+
+@dataclass(frozen=True)
+class Coordinates(compute.Pass[NDArray[np.float32]]):
+    """(x − μ)ᵀ Q of each row."""
+
+    mean: NDArray[np.float64]
+    matrix: NDArray[np.float32]
+
+    label = "projecting"
+
+    def block(self, block: Block, _: int) -> NDArray[np.float32]:
+        """Without making a sparse block dense."""
+        if issparse(block):
+            values = np.asarray(block.astype(np.float32) @ self.matrix)
+            return np.asarray(values - (self.mean @ self.matrix).astype(np.float32))
+        return np.asarray(centred(block, self.mean) @ self.matrix)
 
 
 def check_limit(label: str, n_bits: int, n_features: int) -> None:
@@ -103,13 +128,6 @@ def warn_rank(label: str, basis: Principal) -> None:
         )
 
 
-def _centred_product(block: Block, mean: NDArray[np.float64], matrix: NDArray[np.float32]) -> NDArray[np.float32]:
-    """(block − mean) @ matrix, without making a sparse block dense."""
-    if issparse(block):
-        return np.asarray(np.asarray(block.astype(np.float32) @ matrix) - (mean @ matrix).astype(np.float32))
-    return np.asarray(centred(block, mean) @ matrix)
-
-
 def _subspace_iteration(
     features: Features, mean: NDArray[np.float64], count: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -124,16 +142,24 @@ def _subspace_iteration(
 
 
 def _covariance_times(features: Features, mean: NDArray[np.float64], basis: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Σ (x − μ)(x − μ)ᵀ Q. The projections (x − μ)ᵀ Q sum to zero, so the first factor need not be centred."""
-    narrow = basis.astype(np.float32)
+    """Σ (x − μ)(x − μ)ᵀ Q."""
+    (total,) = compute.run(Power(Coordinates(mean, basis.astype(np.float32))), features)
+    return np.asarray(total)
 
-    def products(block: Block) -> NDArray[np.float32]:
-        projected = _centred_product(block, mean, narrow)
+
+@dataclass(frozen=True)
+class Power(compute.Sum):
+    """Σ (x − μ)(x − μ)ᵀ Q. The second factors sum to zero, so the first one of a sparse row need not be centred."""
+
+    coordinates: Coordinates
+
+    label = "principal directions"
+
+    def zero(self) -> compute.Arrays:
+        return (np.zeros(self.coordinates.matrix.shape),)
+
+    def block(self, block: Block, start: int) -> compute.Arrays:
+        projected = self.coordinates.block(block, start)
         if issparse(block):
-            return np.asarray(block.T.astype(np.float32) @ projected)
-        return np.asarray(centred(block, mean).T @ projected)
-
-    total = np.zeros_like(basis)
-    for part in compute.map_blocks(features, products, "principal directions"):
-        total += part
-    return total
+            return (np.asarray(block.T.astype(np.float32) @ projected),)
+        return (np.asarray(centred(block, self.coordinates.mean).T @ projected),)

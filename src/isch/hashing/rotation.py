@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.linalg import qr, svd
 
 from isch import progress
-from isch.compute import block_rows, parallel, single_threaded_blas
+from isch.compute import Arrays, Sum, run, single_threaded_blas
 
 Matrix = NDArray[np.floating[Any]]
 
@@ -52,18 +52,22 @@ def learn(
 
 
 def correlate(Z: Matrix, R: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Bᵀ Z for B = sign(Z R) = 2·[Z R ≥ 0] − 1, in blocks of rows; ``total`` is the sum of the rows of Z."""
-    step = block_rows(Z.shape[1])
-    narrow = R.astype(Z.dtype)
+    """Bᵀ Z for B = sign(Z R) = 2·[Z R ≥ 0] − 1; ``total`` is the sum of the rows of Z."""
+    (positive,) = run(Positive(R.astype(Z.dtype)), Z)
+    return np.asarray(2 * positive - total)
 
-    def block(start: int) -> Matrix:
-        rows = Z[start : start + step]
-        return np.asarray((rows @ narrow >= 0).astype(Z.dtype).T @ rows)
 
-    positive = np.zeros(R.shape[::-1])
-    for part in parallel(block, range(0, len(Z), step)):
-        positive += part
-    return 2 * positive - total
+@dataclass(frozen=True)
+class Positive(Sum):
+    """[Z R ≥ 0]ᵀ Z."""
+
+    R: Matrix
+
+    def zero(self) -> Arrays:
+        return (np.zeros(self.R.shape[::-1]),)
+
+    def block(self, block: Any, _: int) -> Arrays:
+        return (np.asarray((block @ self.R >= 0).astype(block.dtype).T @ block),)
 
 
 def procrustes(BtZ: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -4,6 +4,7 @@ The data are taken to be uniform in a box along the principal directions. There 
 Laplacian are cosines along one direction; the m smoothest ones give the bits.
 """
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from isch import compute
 from isch.features import Block, Features
 from isch.hashing import pca
-from isch.hashing.base import POSITIVE, LinearHasher, Projector
+from isch.hashing.base import POSITIVE, Linear, LinearHasher, Projector
 
 
 class SH(LinearHasher):
@@ -40,14 +41,46 @@ class SH(LinearHasher):
         basis = pca.principal(features, min(self.n_bits, features.shape[1]), self._rng())
         self.mean_ = basis.mean
         self.projection_ = basis.directions.astype(np.float32)
-        low, high = _ranges(features, super()._projector())
+        low, high = compute.run(Ranges(Linear(self.mean_, self.projection_)), features)
         self.starts_ = low
         self.directions_, modes = smoothest_modes(high - low, self.n_bits)
         self.frequencies_ = modes * np.pi / _positive(high - low)[self.directions_]
 
     def _projector(self) -> Projector:
         linear, frequencies = super()._projector(), self.frequencies_.astype(np.float32)
-        return lambda block: np.asarray(np.cos((linear(block) - self.starts_)[:, self.directions_] * frequencies))
+        return Cosines(linear, self.starts_, self.directions_, frequencies)
+
+
+@dataclass(frozen=True)
+class Cosines:
+    """cos((z_k − a_k) ω) for the direction k and the frequency ω of each bit."""
+
+    linear: Projector
+    starts: NDArray[np.float32]
+    directions: NDArray[np.int64]
+    frequencies: NDArray[np.float32]
+
+    def __call__(self, block: Block) -> NDArray[np.floating[Any]]:
+        return np.asarray(np.cos((self.linear(block) - self.starts)[:, self.directions] * self.frequencies))
+
+
+@dataclass(frozen=True)
+class Ranges(compute.Reduction[Any]):
+    """(least, greatest) coordinate along each direction."""
+
+    linear: Projector
+
+    label = "ranges"
+
+    def zero(self) -> Any:
+        return np.float32(np.inf), np.float32(-np.inf)
+
+    def block(self, block: Block, _: int) -> Any:
+        coordinates = self.linear(block)
+        return coordinates.min(axis=0), coordinates.max(axis=0)
+
+    def combine(self, total: Any, part: Any) -> Any:
+        return np.minimum(total[0], part[0]), np.maximum(total[1], part[1])
 
 
 def smoothest_modes(ranges: NDArray[Any], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -63,14 +96,3 @@ def smoothest_modes(ranges: NDArray[Any], count: int) -> tuple[NDArray[np.int64]
 def _positive(ranges: NDArray[Any]) -> NDArray[Any]:
     """Side lengths, none of them zero: a direction without extent gets the shortest side that counts as one."""
     return np.asarray(np.maximum(ranges, max(float(ranges.max()) * 1e-6, 1e-30)))
-
-
-def _ranges(features: Features, project: Projector) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """(least, greatest) coordinate along each direction."""
-
-    def extremes(block: Block) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        coordinates = project(block)
-        return coordinates.min(axis=0), coordinates.max(axis=0)
-
-    lows, highs = zip(*compute.map_blocks(features, extremes, "ranges"), strict=True)
-    return np.min(lows, axis=0), np.max(highs, axis=0)

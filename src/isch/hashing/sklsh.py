@@ -5,6 +5,7 @@ rate of difference depends on K(x − y) alone.
 """
 
 import warnings
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -54,8 +55,7 @@ class SKLSH(LinearHasher):
         self.thresholds_ = rng.uniform(-1, 1, self.n_bits).astype(np.float32)
 
     def _projector(self) -> Projector:
-        linear = super()._projector()
-        return lambda block: np.asarray(np.cos(linear(block) + self.phases_) + self.thresholds_)
+        return Waves(super()._projector(), self.phases_, self.thresholds_)
 
     def _bandwidth(self, features: Features, rng: np.random.Generator) -> float:
         probes = compute.load(features, compute.sample(features, PROBES, rng), self.mean_)
@@ -71,21 +71,48 @@ class SKLSH(LinearHasher):
         return 1.0
 
 
+@dataclass(frozen=True)
+class Waves:
+    """cos(z + b) + t."""
+
+    linear: Projector
+    phases: NDArray[np.float32]
+    thresholds: NDArray[np.float32]
+
+    def __call__(self, block: Block) -> NDArray[np.floating[Any]]:
+        return np.asarray(np.cos(self.linear(block) + self.phases) + self.thresholds)
+
+
 def neighbour_distances(
     features: Features, mean: NDArray[np.float64], probes: NDArray[np.float32], neighbour: int
 ) -> NDArray[np.float32]:
     """The distance from each (centred) probe, itself a row of ``features``, to its n-th neighbour but itself."""
-    keep = min(neighbour + 1, len(features))
-    lengths = np.einsum("ij,ij->i", probes, probes)[:, None]
+    squares = compute.run(NearestSquares(probes, mean, min(neighbour + 1, len(features))), features)
+    return np.asarray(np.sqrt(np.maximum(squares.max(axis=1), 0)))
 
-    def squares(block: Block) -> NDArray[np.float32]:
-        rows = (dense(block, np.float64) - mean).astype(np.float32)
-        distances = lengths - 2 * (probes @ rows.T) + np.einsum("ij,ij->i", rows, rows)
-        return np.partition(distances, keep - 1, axis=1)[:, :keep] if len(rows) > keep else distances
 
-    nearest = np.empty((len(probes), 0), np.float32)
-    for part in compute.map_blocks(features, squares, "bandwidth"):
-        nearest = np.concatenate([nearest, part], axis=1)
-        if nearest.shape[1] > keep:
-            nearest = np.partition(nearest, keep - 1, axis=1)[:, :keep]
-    return np.asarray(np.sqrt(np.maximum(nearest.max(axis=1), 0)))
+@dataclass(frozen=True)
+class NearestSquares(compute.Reduction[NDArray[np.float32]]):
+    """The ``keep`` smallest squared distances of each probe to the rows, (probes, keep), in any order."""
+
+    probes: NDArray[np.float32]
+    mean: NDArray[np.float64]
+    keep: int
+
+    label = "bandwidth"
+
+    def zero(self) -> NDArray[np.float32]:
+        return np.empty((len(self.probes), 0), np.float32)
+
+    def block(self, block: Block, _: int) -> NDArray[np.float32]:
+        rows = (dense(block, np.float64) - self.mean).astype(np.float32)
+        lengths = np.einsum("ij,ij->i", self.probes, self.probes)[:, None]
+        return self._smallest(lengths - 2 * (self.probes @ rows.T) + np.einsum("ij,ij->i", rows, rows))
+
+    def combine(self, total: NDArray[np.float32], part: NDArray[np.float32]) -> NDArray[np.float32]:
+        return self._smallest(np.concatenate([total, part], axis=1))
+
+    def _smallest(self, squares: NDArray[np.float32]) -> NDArray[np.float32]:
+        if squares.shape[1] <= self.keep:
+            return squares
+        return np.asarray(np.partition(squares, self.keep - 1, axis=1)[:, : self.keep])

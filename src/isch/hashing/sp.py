@@ -5,6 +5,7 @@ min ‖B − X Tᵀ‖² + β‖X Tᵀ − X Rᵀ‖² with T orthogonal and a f
 """
 
 import warnings
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -18,7 +19,7 @@ from isch import compute, progress
 from isch.errors import IschWarning
 from isch.features import Block, Features
 from isch.hashing import pca
-from isch.hashing.base import POSITIVE, Hasher, centred
+from isch.hashing.base import POSITIVE, Hasher, Projector, centred
 from isch.hashing.rotation import correlate, procrustes
 
 LANES = 64  # rows that are multiplied together
@@ -97,14 +98,25 @@ class SP(Hasher):
                 advance(1)
         return surrogate
 
-    def _project(self, block: Block) -> NDArray[np.floating[Any]]:
-        R = self.sparse_projection_
+    def _projector(self) -> Projector:
+        return SparseProducts(self.mean_, self.sparse_projection_)
+
+
+@dataclass(frozen=True)
+class SparseProducts:
+    """R (x − μ) of each row, for a sparse R (m, d)."""
+
+    mean: NDArray[np.float64]
+    R: csr_array
+
+    def __call__(self, block: Block) -> NDArray[np.floating[Any]]:
+        R = self.R
         if issparse(block):
-            offset = (R @ self.mean_).astype(np.float32)
+            offset = (R @ self.mean).astype(np.float32)
             return np.asarray((block.astype(np.float32) @ R.T).toarray() - offset)
-        rows = centred(block, self.mean_)
-        out = np.empty((len(rows), self.n_bits), np.float32)
-        lanes, products = np.zeros((rows.shape[1], LANES), np.float32), np.empty((self.n_bits, LANES), np.float32)
+        rows = centred(block, self.mean)
+        out = np.empty((len(rows), R.shape[0]), np.float32)
+        lanes, products = np.zeros((rows.shape[1], LANES), np.float32), np.empty((R.shape[0], LANES), np.float32)
         for start in range(0, len(rows), LANES):
             part = rows[start : start + LANES]
             lanes[:, : len(part)] = part.T

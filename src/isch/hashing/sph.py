@@ -5,6 +5,7 @@ each pair shares a quarter; then the bits are balanced and independent pair by p
 """
 
 import warnings
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from scipy.sparse import issparse
 from isch import compute, distances, progress
 from isch.errors import InputError, IschWarning
 from isch.features import Block, Features
-from isch.hashing.base import POSITIVE, Hasher, centred
+from isch.hashing.base import POSITIVE, Hasher, Projector, centred
 
 SEEDS = 5  # rows whose mean is a sphere's first centre
 MEAN_TOLERANCE, SPREAD_TOLERANCE = 0.10, 0.15  # of the wanted overlap n/4
@@ -84,37 +85,71 @@ class SPH(Hasher):
             )
         return pivots, np.sqrt(np.maximum(squares, 0)), done
 
-    def _project(self, block: Block) -> NDArray[np.floating[Any]]:
-        narrow = self.mean_.astype(np.float32)
-        lengths = np.einsum("ij,ij->i", self.pivots_, self.pivots_)
+    def _projector(self) -> Projector:
+        return Depths(self.mean_, self.pivots_, self.radii_)
+
+
+@dataclass(frozen=True)
+class Depths:
+    """How far inside each sphere a row lies: its radius minus the distance to its centre."""
+
+    mean: NDArray[np.float64]
+    pivots: Matrix
+    radii: Matrix
+
+    def __call__(self, block: Block) -> NDArray[np.floating[Any]]:
+        narrow = self.mean.astype(np.float32)
+        lengths = np.einsum("ij,ij->i", self.pivots, self.pivots)
         if issparse(block):
             block = block.astype(np.float32)
-            products = np.asarray(block @ self.pivots_.T) - narrow @ self.pivots_.T
+            products = np.asarray(block @ self.pivots.T) - narrow @ self.pivots.T
             own = np.asarray(block.multiply(block).sum(axis=1)).ravel() - 2 * (block @ narrow) + narrow @ narrow
         else:
-            rows = centred(block, self.mean_)
-            products, own = rows @ self.pivots_.T, np.einsum("ij,ij->i", rows, rows)
-        return np.asarray(self.radii_ - np.sqrt(np.maximum(own[:, None] - 2 * products + lengths, 0)))
+            rows = centred(block, self.mean)
+            products, own = rows @ self.pivots.T, np.einsum("ij,ij->i", rows, rows)
+        return np.asarray(self.radii - np.sqrt(np.maximum(own[:, None] - 2 * products + lengths, 0)))
 
 
 def halve(X: Matrix, lengths: Matrix, pivots: Matrix) -> tuple[Matrix, Matrix]:
     """(squared radii (m,), membership as 0/1 (m, n)) of the spheres around these pivots that hold half of the rows."""
-    half = max(1, len(X) // 2) - 1
+    radii, inside = zip(*compute.iterate(Halving(X, lengths), pivots), strict=True)
+    return np.concatenate(radii), np.concatenate(inside)
 
-    def chunk(start: int) -> tuple[Matrix, Matrix]:
-        some = pivots[start : start + CHUNK]
-        squares = np.einsum("ij,ij->i", some, some)[:, None] - 2 * (some @ X.T) + lengths
+
+class _OverSpheres:
+    """A pass over spheres, not over rows of features: few at a time, for each is compared with all rows."""
+
+    def rows(self, _: int) -> int:
+        return CHUNK
+
+
+@dataclass(frozen=True)
+class Halving(_OverSpheres, compute.Pass[tuple[Matrix, Matrix]]):
+    """(squared radii, membership) of the spheres around some pivots that hold half of the rows X."""
+
+    X: Matrix
+    lengths: Matrix
+
+    def block(self, block: Any, _: int) -> tuple[Matrix, Matrix]:
+        half = max(1, len(self.X) // 2) - 1
+        squares = np.einsum("ij,ij->i", block, block)[:, None] - 2 * (block @ self.X.T) + self.lengths
         radii = np.partition(squares, half, axis=1)[:, half]
         return radii, (squares <= radii[:, None]).astype(np.float32)
 
-    radii, inside = zip(*compute.parallel(chunk, range(0, len(pivots), CHUNK)), strict=True)
-    return np.concatenate(radii), np.concatenate(inside)
+
+@dataclass(frozen=True)
+class Sharing(_OverSpheres, compute.Pass[Matrix]):
+    """The number of rows that some spheres share with each sphere."""
+
+    inside: Matrix
+
+    def block(self, block: Any, _: int) -> Matrix:
+        return np.asarray(block @ self.inside.T)
 
 
 def shared(inside: Matrix) -> NDArray[np.float64]:
     """The number of rows in each pair of spheres."""
-    chunks = compute.parallel(lambda start: inside[start : start + CHUNK] @ inside.T, range(0, len(inside), CHUNK))
-    return np.concatenate(list(chunks)).astype(np.float64)
+    return np.concatenate(list(compute.iterate(Sharing(inside), inside))).astype(np.float64)
 
 
 def balanced(overlaps: NDArray[np.float64], n: int) -> bool:

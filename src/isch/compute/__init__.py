@@ -1,0 +1,51 @@
+"""Passes over features, and who does their work.
+
+blas.py       single-threaded BLAS
+threads.py    work shared out among threads, results in order
+passes.py     what a pass is, and the three ways to run one
+executors.py  who runs it: threads here, or somebody else
+rows.py       the passes that many methods share
+"""
+
+from isch.compute.blas import single_threaded_blas
+from isch.compute.executors import Executor, Threads, using
+from isch.compute.passes import (
+    Arrays,
+    Job,
+    Pass,
+    Reduction,
+    Sum,
+    block_rows,
+    collect,
+    iterate,
+    refuse_unfinite,
+    run,
+)
+from isch.compute.rows import TOO_LARGE, load, mean, refuse_constant, row_sum, sample
+from isch.compute.threads import n_threads, parallel, together
+
+__all__ = [
+    "TOO_LARGE",
+    "Arrays",
+    "Executor",
+    "Job",
+    "Pass",
+    "Reduction",
+    "Sum",
+    "Threads",
+    "block_rows",
+    "collect",
+    "iterate",
+    "load",
+    "mean",
+    "n_threads",
+    "parallel",
+    "refuse_constant",
+    "refuse_unfinite",
+    "row_sum",
+    "run",
+    "sample",
+    "single_threaded_blas",
+    "together",
+    "using",
+]

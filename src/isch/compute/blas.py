@@ -1,0 +1,80 @@
+"""Matrix products of one thread: the blocks of a pass are shared out among threads already."""
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+class _Blas:
+    """Counts who wants BLAS to use one thread, because the setting is global to the process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._mine = threading.local()
+        self._limits: Any = None
+        self._libraries: Any = None
+        self._n_modules = 0
+
+    @contextmanager
+    def single(self) -> Iterator[None]:
+        """BLAS uses one thread inside this block; whoever leaves last gives the others back."""
+        self._enter()
+        try:
+            yield
+        finally:
+            self._leave()
+
+    def after_fork(self) -> None:
+        """In the child only this thread lives on: the others will never leave."""
+        self._lock = threading.Lock()
+        self._users = getattr(self._mine, "depth", 0)
+        if self._users == 0 and self._limits is not None:
+            self._release()
+
+    def _enter(self) -> None:
+        with self._lock:
+            if self._users == 0:
+                libraries = self._loaded()
+                _release_control(libraries)
+                self._limits = libraries.limit(limits=1, user_api="blas")
+            self._users += 1
+        self._mine.depth = getattr(self._mine, "depth", 0) + 1
+
+    def _leave(self) -> None:
+        self._mine.depth -= 1
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._release()
+
+    def _release(self) -> None:
+        _release_control(self._libraries)
+        self._limits.restore_original_limits()
+        self._limits = None
+        _release_control(self._libraries)
+
+    def _loaded(self) -> Any:
+        """The libraries of this process; looked for again, which takes milliseconds, only after further imports."""
+        from threadpoolctl import ThreadpoolController
+
+        if len(sys.modules) != self._n_modules:
+            self._libraries = ThreadpoolController()
+            self._n_modules = len(sys.modules)
+        return self._libraries
+
+
+def _release_control(libraries: Any) -> None:
+    """Let whoever comes next set the number of threads: threadpoolctl from 3.8 on listens to one thread only."""
+    for library in libraries.lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
+
+
+_blas = _Blas()
+single_threaded_blas = _blas.single
+if hasattr(os, "register_at_fork"):  # not on Windows, where processes do not fork
+    os.register_at_fork(after_in_child=_blas.after_fork)

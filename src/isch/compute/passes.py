@@ -1,0 +1,198 @@
+"""A pass over features is a value: what is done to a block of rows, and how the results are combined.
+
+    Pass                 a result per block of rows
+    └── Reduction        results that are combined, two at a time, into one total
+        └── Sum          results that are added up in double precision
+
+A pass holds arrays and numbers only, so it can be sent to threads here or to workers elsewhere (executors.py). The
+borders of blocks depend on the data alone and results are combined in the order of the blocks, so the outcome does not
+depend on who does the work. Three functions run a pass: ``run`` gives the total of a reduction, ``iterate`` one result
+after the other, ``collect`` writes one row of results for each row of features.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isch import progress
+from isch.errors import InputError
+from isch.features import Block, Features, dense, finite
+from isch.features.arrays import ArrayFeatures
+
+P = TypeVar("P", covariant=True)
+T = TypeVar("T")
+Arrays = tuple[NDArray[Any], ...]
+
+
+def block_rows(n_features: int) -> int:
+    """Rows in a block: enough to keep a matrix product busy, few enough to stay near the cache."""
+    return 1024 if n_features <= 32_768 else 512
+
+
+class Pass(ABC, Generic[P]):
+    """What is done to each block of rows. Write one as a frozen dataclass."""
+
+    label: ClassVar[str] = ""  # how progress calls it; without one it is not shown
+
+    @abstractmethod
+    def block(self, block: Block, start: int) -> P:
+        """The result of one block.
+
+        Parameters
+        ----------
+        block : array or csr_array
+            Consecutive rows, of any dtype.
+        start : int
+            The number of the first of them.
+        """
+
+    def rows(self, n_features: int) -> int:
+        """Rows in a block."""
+        return block_rows(n_features)
+
+
+class Reduction(Pass[T]):
+    """A pass whose results are combined. A total can itself be combined with another one, like a block's result."""
+
+    @abstractmethod
+    def zero(self) -> T:
+        """The total of no rows."""
+
+    @abstractmethod
+    def combine(self, total: T, part: T) -> T:
+        """``total`` with the rows that come next; may change and return ``total``, never ``part``."""
+
+
+class Sum(Reduction[Arrays]):
+    """A pass whose results, some arrays per block, are added up in double precision."""
+
+    def combine(self, total: Arrays, part: Arrays) -> Arrays:
+        for whole, piece in zip(total, part, strict=True):
+            whole += piece
+        return total
+
+
+@dataclass(frozen=True)
+class Job(Generic[P]):
+    """A pass over some features, as an executor gets it: everything a worker needs, and it pickles.
+
+    ``work`` is the pass, ``rows`` the size of a block, and ``checked`` says whether NaN and infinity are refused.
+    """
+
+    work: Pass[P]
+    features: Features
+    rows: int
+    checked: bool = True
+
+    def spans(self) -> Iterator[tuple[int, int]]:
+        """(first row, row after the last) of each block."""
+        n = len(self.features)
+        return ((start, min(start + self.rows, n)) for start in range(0, n, self.rows))
+
+    def read(self, span: tuple[int, int]) -> tuple[int, P]:
+        """Read a block and do the work: (number of rows, result)."""
+        return self.on((span[0], self.features.read(*span)))
+
+    def on(self, item: tuple[int, Block]) -> tuple[int, P]:
+        """Do the work on a block that has been read, given as (first row, block): (number of rows, result)."""
+        start, block = item
+        if self.checked and not finite(block):
+            raise NotFinite("NaN or infinity; expected finite numbers")
+        with np.errstate(over="ignore", invalid="ignore"):  # passes look at their results where it can happen
+            return block.shape[0], self.work.block(block, start)
+
+
+class NotFinite(InputError):
+    """A block holds NaN or infinity: how many and where is for the whole matrix to say."""
+
+
+def run(work: Reduction[T], rows: Features | NDArray[Any]) -> T:
+    """The total of all rows.
+
+    Parameters
+    ----------
+    work : Reduction
+        What is done to a block, and how results are combined.
+    rows : Features or array
+        Features are worked on by the executor in use and refused if a value is NaN or infinite. An array is worked on
+        by threads here and taken as it is.
+    """
+    from isch.compute.executors import executor_for
+
+    job = _job(work, rows)
+    total = work.zero()
+    for part in _watched(job, executor_for(rows).totals(job)):
+        total = work.combine(total, part)
+    return total
+
+
+def iterate(work: Pass[P], rows: Features | NDArray[Any]) -> Iterator[P]:
+    """The results of all blocks, one after the other; ``rows`` as in ``run``."""
+    from isch.compute.executors import executor_for
+
+    job = _job(work, rows)
+    return _watched(job, executor_for(rows).parts(job))
+
+
+def collect(work: Pass[NDArray[Any]], rows: Features | NDArray[Any], out: Any) -> Any:
+    """Write the results, one row for each row, to ``out``, anything that takes slices of rows; gives ``out``."""
+    first = 0
+    for part in iterate(work, rows):
+        out[first : first + len(part)] = part
+        first += len(part)
+    return out
+
+
+def refuse_unfinite(features: Features) -> None:
+    """Refuse NaN and infinity, with their number and the first row that has one."""
+    count, first = run(BadValues(), features)
+    if count:
+        raise InputError(
+            f"{features.where}: {count} value{'s are' if count > 1 else ' is'} NaN or infinity, "
+            f"the first in row {first}; expected finite numbers"
+        )
+
+
+@dataclass(frozen=True)
+class BadValues(Reduction[tuple[int, int]]):
+    """(how many values are NaN or infinite, the first row that has one, or −1)."""
+
+    label = "looking for NaN"
+
+    def block(self, block: Block, start: int) -> tuple[int, int]:
+        bad = ~np.isfinite(dense(block, np.float64))
+        return int(bad.sum()), start + int(bad.any(axis=1).argmax()) if bad.any() else -1
+
+    def zero(self) -> tuple[int, int]:
+        return 0, -1
+
+    def combine(self, total: tuple[int, int], part: tuple[int, int]) -> tuple[int, int]:
+        return total[0] + part[0], total[1] if total[0] else part[1]
+
+
+def _job(work: Pass[P], rows: Features | NDArray[Any]) -> Job[P]:
+    features = rows if isinstance(rows, Features) else ArrayFeatures(rows)
+    checked = features is rows and not isinstance(work, BadValues)
+    return Job(work, features, work.rows(features.shape[1]), checked)
+
+
+def _watched(job: Job[P], results: Iterator[tuple[int, P]]) -> Iterator[P]:
+    """Results alone, with progress; a block that is not finite is explained."""
+    label, n = job.work.label, len(job.features)
+    try:
+        with progress.task(label, n, "rows") if label else nullcontext(_unseen) as advance:
+            for count, result in results:
+                advance(count)
+                yield result
+    except NotFinite:
+        refuse_unfinite(job.features)
+        raise
+
+
+def _unseen(_: int) -> None:
+    """Progress of a pass without a label."""
