@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from isch import compute, features, kmeans
-from isch.compute.passes import BadValues
+from isch.compute.passes import Unusable
 from isch.compute.rows import Centring, Differing, RowSum
 from isch.errors import InputError
 from isch.features import Block
@@ -53,7 +53,7 @@ REDUCTIONS: dict[str, compute.Reduction[Any]] = {
     "mean": RowSum(12),
     "covariance": pca.Moments(MEAN),
     "power iteration": pca.Power(pca.Coordinates(MEAN, X[:4].T.copy())),
-    "bad values": BadValues(),
+    "bad values": Unusable(),
     "cluster sums": dictionary.ClusterSums(LABELS, 5, MEAN.astype(np.float32)),
     "ranges": sh.Ranges(Linear(MEAN, X[:4].T.copy())),
     "nearest squares": sklsh.NearestSquares(X[:5], MEAN, 7),
@@ -156,6 +156,13 @@ def test_nan_and_infinity_are_counted_and_located(executor: compute.Executor) ->
         pytest.raises(InputError, match=r"the array: 2 values are NaN or infinity, the first in row 2000"),
     ):
         compute.mean(features.open(bad))
+
+
+def test_numbers_beyond_single_precision_are_located() -> None:
+    large = np.zeros((3000, 3))
+    large[2500, 1] = 1e300
+    with pytest.raises(InputError, match=r"values exceed the range of single precision .* the first in row 2500"):
+        compute.mean(features.open(large))
 
 
 def test_large_finite_values_are_not_taken_for_infinity() -> None:

@@ -14,14 +14,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isch import progress
 from isch.errors import InputError
-from isch.features import Block, Features, dense, finite
+from isch.features import Block, Features, beyond, dense, finite
 from isch.features.arrays import ArrayFeatures
 
 P = TypeVar("P", covariant=True)
@@ -102,13 +102,13 @@ class Job(Generic[P]):
         """Do the work on a block that has been read, given as (first row, block): (number of rows, result)."""
         start, block = item
         if self.checked and not finite(block):
-            raise NotFinite("NaN or infinity; expected finite numbers")
+            raise NotFinite("NaN, infinity or numbers beyond single precision; expected none")
         with np.errstate(over="ignore", invalid="ignore"):  # passes look at their results where it can happen
             return block.shape[0], self.work.block(block, start)
 
 
 class NotFinite(InputError):
-    """A block holds NaN or infinity: how many and where is for the whole matrix to say."""
+    """A block holds a value that cannot be used: which, how many and where is for the whole matrix to say."""
 
 
 def run(work: Reduction[T], rows: Features | NDArray[Any]) -> T:
@@ -149,35 +149,50 @@ def collect(work: Pass[NDArray[Any]], rows: Features | NDArray[Any], out: Any) -
 
 
 def refuse_unfinite(features: Features) -> None:
-    """Refuse NaN and infinity, with their number and the first row that has one."""
-    count, first = run(BadValues(), features)
-    if count:
+    """Refuse NaN, infinity and numbers beyond single precision, with the first row that has one."""
+    bad = run(Unusable(), features)
+    if bad.values > bad.huge:
         raise InputError(
-            f"{features.where}: {count} value{'s are' if count > 1 else ' is'} NaN or infinity, "
-            f"the first in row {first}; expected finite numbers"
+            f"{features.where}: {bad.values} value{'s are' if bad.values > 1 else ' is'} NaN or infinity, "
+            f"the first in row {bad.first}; expected finite numbers"
+        )
+    if bad.values:
+        raise InputError(
+            f"{features.where}: values exceed the range of single precision (3.4e38), "
+            f"the first in row {bad.first}; expected smaller ones"
         )
 
 
-@dataclass(frozen=True)
-class BadValues(Reduction[tuple[int, int]]):
-    """(how many values are NaN or infinite, the first row that has one, or −1)."""
+class Bad(NamedTuple):
+    """Values that cannot be used: how many, the first row that has one (or −1), how many of them are finite."""
+
+    values: int
+    first: int
+    huge: int
+
+
+class Unusable(Reduction[Bad]):
+    """Counts values that are NaN, infinite, or do not fit single precision."""
 
     label = "looking for NaN"
 
-    def block(self, block: Block, start: int) -> tuple[int, int]:
-        bad = ~np.isfinite(dense(block, np.float64))
-        return int(bad.sum()), start + int(bad.any(axis=1).argmax()) if bad.any() else -1
+    def block(self, block: Block, start: int) -> Bad:
+        rows = dense(block, np.float64)
+        bad = beyond(rows)
+        if not bad.any():
+            return self.zero()
+        return Bad(int(bad.sum()), start + int(bad.any(axis=1).argmax()), int(np.isfinite(rows[bad]).sum()))
 
-    def zero(self) -> tuple[int, int]:
-        return 0, -1
+    def zero(self) -> Bad:
+        return Bad(0, -1, 0)
 
-    def combine(self, total: tuple[int, int], part: tuple[int, int]) -> tuple[int, int]:
-        return total[0] + part[0], total[1] if total[0] else part[1]
+    def combine(self, total: Bad, part: Bad) -> Bad:
+        return Bad(total.values + part.values, total.first if total.values else part.first, total.huge + part.huge)
 
 
 def _job(work: Pass[P], rows: Features | NDArray[Any]) -> Job[P]:
     features = rows if isinstance(rows, Features) else ArrayFeatures(rows)
-    checked = features is rows and not isinstance(work, BadValues)
+    checked = features is rows and not isinstance(work, Unusable)
     return Job(work, features, work.rows(features.shape[1]), checked)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from isch import compute
 from isch.errors import InputError, MissingExtra, unknown
 from isch.evaluate import costs, digest, methods, revisions
 from isch.evaluate.datasets import Dataset
@@ -16,7 +17,7 @@ from isch.evaluate.runs import Result, Run
 from isch.evaluate.sharing import Shared, model_key
 from isch.evaluate.splits import SplitRule
 from isch.evaluate.store import Store
-from isch.features import Features, check_finite
+from isch.features import Features
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class _Bench:
         """The split of a seed, and what its runs share."""
         if self._features is None:
             self._features = features_of(self.dataset, self.spec, self.cache)
-            check_finite(self._features)
+            compute.refuse_unfinite(self._features)
         if self._split is None or self._split[0] != seed:
             self._split = None  # two splits at once could exceed the memory
             neighbours = max(measure(name).neighbours for name in self.experiment.measures)

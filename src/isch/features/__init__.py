@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 from isch.errors import FileError, InputError
 from isch.features.arrays import ArrayFeatures, DaskFeatures
 from isch.features.base import Block, Features, Subset, dense, stack
-from isch.features.checks import check_finite, finite
+from isch.features.checks import beyond, finite
 from isch.features.file import FileFeatures
 from isch.features.formats import SUFFIXES
 from isch.features.shards import OPEN, ShardedFeatures, shard_paths
@@ -22,7 +22,7 @@ __all__ = [
     "Block",
     "Features",
     "Subset",
-    "check_finite",
+    "beyond",
     "check_indices",
     "dense",
     "finite",

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from isch.errors import InputError
-from isch.features.base import Block, Features, dense
+from isch.features.base import Block
 
 LARGEST = float(np.finfo(np.float32).max)
 COLUMNS = 1 << 27  # more are a damaged or crafted header, not a feature vector
@@ -22,32 +22,11 @@ def finite(block: Block) -> bool:
     with np.errstate(over="ignore", invalid="ignore"):
         if values.dtype.itemsize <= 4:
             return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
-        return bool(np.vdot(values, values) <= LARGEST) or not _beyond(values).any()
+        return bool(np.vdot(values, values) <= LARGEST) or not beyond(values).any()
 
 
-def check_finite(features: Features) -> None:
-    """Refuse NaN, infinity and numbers beyond single precision, with their number and the first row that has one."""
-    count, first, huge = 0, -1, True
-    for start, block in features.batches(4096):
-        rows = dense(block, np.float64)
-        bad = _beyond(rows)
-        if bad.any():
-            count += int(bad.sum())
-            first = first if first >= 0 else start + int(bad.any(axis=1).argmax())
-            huge = huge and bool(np.isfinite(rows).all())
-    if count and huge:
-        raise InputError(
-            f"{features.where}: values exceed the range of single precision (3.4e38), "
-            f"the first in row {first}; expected smaller ones"
-        )
-    if count:
-        raise InputError(
-            f"{features.where}: {count} value{'s are' if count > 1 else ' is'} NaN or infinity, "
-            f"the first in row {first}; expected finite numbers"
-        )
-
-
-def _beyond(values: NDArray[Any]) -> NDArray[np.bool_]:
+def beyond(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which values are NaN, infinite, or do not fit single precision."""
     with np.errstate(invalid="ignore"):
         within: NDArray[np.bool_] = np.abs(values) <= LARGEST
     return ~within
