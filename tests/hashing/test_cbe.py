@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.linalg import circulant
 
 import isch
-from isch import codes
+from isch import codes, compute
 from isch.hashing import cbe
 
 
@@ -48,7 +48,8 @@ def test_codes_are_signs_of_the_circulant_matrix_times_flipped_rows(learn: bool)
 def test_objective_in_the_fourier_domain_equals_that_of_the_matrices(d: int, n_bits: int) -> None:
     X, r = rows(d=d), np.random.default_rng(2).normal(size=d)
     spectrum = np.fft.rfft(r)
-    power, correlation = cbe._power(X) / d, cbe._correlation(X, spectrum.astype(np.complex64), n_bits) / d
+    power = compute.run(cbe.Power(d), X)[0] / d
+    correlation = compute.run(cbe.Correlation(spectrum.astype(np.complex64), d, n_bits), X)[0] / d
     got = len(X) * n_bits + cbe.objective(spectrum, power, correlation, 0.7, d)
     assert got == pytest.approx(time_domain(X, r, n_bits, 0.7), rel=1e-5)
 
@@ -64,8 +65,8 @@ def test_solution_for_given_codes_is_not_beaten_by_bfgs() -> None:
     rng = np.random.default_rng(4)
     X = rows(60, 8)
     start = rng.normal(size=8)
-    power = cbe._power(X) / 8
-    correlation = cbe._correlation(X, np.fft.rfft(start).astype(np.complex64), 8) / 8
+    power = compute.run(cbe.Power(8), X)[0] / 8
+    correlation = compute.run(cbe.Correlation(np.fft.rfft(start).astype(np.complex64), 8, 8), X)[0] / 8
 
     def value(r: NDArray[np.float64]) -> float:
         return cbe.objective(np.fft.rfft(r), power, correlation, 1.0, 8)

@@ -121,12 +121,12 @@ def test_same_seed_same_bytes(tmp_path: Path) -> None:
 
 
 def test_threads_and_batches_change_at_most_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
-    from isch import compute
+    from isch.compute import passes
 
     results = []
     for threads, rows in (("1", 1024), ("2", 1024), ("2", 100)):
         monkeypatch.setenv("ISCH_NUM_THREADS", threads)
-        monkeypatch.setattr(compute, "block_rows", lambda _, rows=rows: rows)
+        monkeypatch.setattr(passes, "block_rows", lambda _, rows=rows: rows)
         results.append(codes.unpack(isch.ISCH(32).fit(DIGITS).transform(DIGITS), 32))
     for other in results[1:]:
         assert (results[0] != other).sum() <= results[0].size / 100_000 + 1

@@ -115,16 +115,16 @@ def bilinear(X: NDArray[Any], left: NDArray[Any], right: NDArray[Any]) -> NDArra
 def learn(
     X: NDArray[np.float32], left: NDArray[np.float64], right: NDArray[np.float64], n_iter: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], list[float]]:
-    """(R₁, R₂, objective of each round) for rows X: B = sign(R₁ᵀ X R₂), then R₂ for given B and R₁, then R₁."""
-    trace: list[float] = []
+    """(R₁, R₂, objective of each round): B = sign(R₁ᵀ X R₂), then R₂ for given B and R₁, then R₁."""
+    rows, trace = X.reshape(len(X), -1), list[float]()
     with progress.task("bilinear projections", n_iter, "iterations") as advance:
         for _ in range(n_iter):
             parts, values, bits = zip(
-                *compute.iterate(RightStep(left.astype(np.float32), right.astype(np.float32)), X), strict=True
+                *compute.iterate(RightStep(left.astype(np.float32), right.astype(np.float32)), rows), strict=True
             )
             trace.append(float(sum(values)))
             right = procrustes(np.asarray(sum(part.astype(np.float64) for part in parts)))
-            (total,) = compute.run(LeftStep(np.concatenate(bits), len(left), right.astype(np.float32)), X)
+            (total,) = compute.run(LeftStep(np.concatenate(bits), len(left), right.astype(np.float32)), rows)
             left = procrustes(total)
             advance(1)
     return left, right, trace
