@@ -5,7 +5,6 @@ The child does the reading, so that a crash or a hang ends the child and not the
 
 import multiprocessing
 import random
-import resource
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -24,6 +23,8 @@ BAD = ("wrong", "crashed", "hung", "foreign")
 SECONDS = 20.0  # longer than that is a hang
 HEADER = 4096
 MEMORY = 12 << 30  # address space of the child; asking for more is a MemoryError there
+
+EXECUTED = "executed"  # what a crafted file with a program in it creates beside the folder it lies in
 
 Damage = Callable[[bytes, random.Random], bytes]
 
@@ -80,7 +81,10 @@ class Child:
 
 
 def _serve(pipe: Connection, targets: dict[str, Target]) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    with suppress(ImportError):  # Windows has no such limit
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     with suppress(EOFError):
         while True:
             name, path = pipe.recv()
@@ -117,6 +121,9 @@ def attack(
         counts.update(["tried", "wrong" if kind == "answer" else kind])
         if kind != "refused":
             notes.append(f"{target.name}: {made.name}: {'accepted' if kind == 'answer' else f'{kind}, {said}'}")
+    if (folder / EXECUTED).exists():
+        counts.update(["wrong"])
+        notes.append(f"{target.name}: a crafted file has run its own code")
     return counts, notes
 
 
@@ -125,7 +132,10 @@ def _count(
 ) -> None:
     kind, answer = outcome
     if kind == "answer":
-        kind = "right" if same(answer, expected) else "changed" if not target.sealed else "wrong"
+        kind = "right" if same(answer, expected) else "wrong"
+        unnoticeable = shapes(answer) == shapes(expected) or (target.endless and label.startswith("cut"))
+        if kind == "wrong" and not target.sealed and unnoticeable:
+            kind = "changed"
         answer = ""
     counts.update(["tried", kind])
     if kind in BAD:
@@ -137,17 +147,24 @@ def _damaged(path: Path, folder: Path, flips: int, cuts: int, seed: int) -> Iter
     rng = random.Random(f"{seed} {path.name}")
     files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
     files = [p for p in files if p.stat().st_size]
-    root = path.parent
-    shutil.copytree(root, folder)
     for number in range(flips + cuts):
         damage: Damage = flip if number < flips else cut
         file = rng.choices(files, [p.stat().st_size + 50 for p in files])[0]
-        content = file.read_bytes()
-        harmed = folder / file.relative_to(root)
-        harmed.write_bytes(damage(content, rng))
-        yield f"{damage.__name__} {number} in {file.relative_to(root)}", folder / path.name
-        shutil.rmtree(folder)
-        shutil.copytree(root, folder)
+        if path.is_dir() or not folder.exists():  # reading a folder may change it
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(path.parent, folder)
+        place = file.relative_to(path.parent)
+        (folder / place).write_bytes(damage(file.read_bytes(), rng))
+        yield f"{damage.__name__} {number} in {place}", folder / path.name
+
+
+def shapes(answer: Any) -> Any:
+    """The shapes of all arrays of an answer; the rest does not count."""
+    if isinstance(answer, list | tuple):
+        return [shapes(part) for part in answer] if any(isinstance(part, np.ndarray) for part in answer) else None
+    if isinstance(answer, dict):
+        return {key: shapes(part) for key, part in answer.items()}
+    return answer.shape if isinstance(answer, np.ndarray) else None
 
 
 def same(a: Any, b: Any) -> bool:

@@ -1,13 +1,17 @@
 """Feature files of every format."""
 
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from attacks.target import Target
+from attacks import crafted
+from attacks.target import Target, nothing
 from isch import features
+from isch.features.formats import FORMATS, module
 from isch.features.write import Writer
 
 ROWS = np.random.default_rng(0).standard_normal((60, 6)).astype(np.float32)
@@ -134,7 +138,7 @@ def bvecs(folder: Path) -> Path:
     return folder / "x.bvecs"
 
 
-def described(suffix: str, folder: Path) -> Path:
+def written_as(suffix: str, folder: Path) -> Path:
     """A file as ``isch describe`` writes it."""
     with Writer(folder / f"x{suffix}", {}) as writer:
         writer.add(ROWS, NAMES, NAMES)
@@ -142,16 +146,14 @@ def described(suffix: str, folder: Path) -> Path:
     return folder / f"x{suffix}"
 
 
-def described_hdf5(folder: Path) -> Path:
-    return described(".h5", folder)
-
-
-def described_npy(folder: Path) -> Path:
-    return described(".npy", folder)
-
-
-def described_npz(folder: Path) -> Path:
-    return described(".npz", folder)
+def shards(folder: Path) -> Path:
+    """A folder of files that ``isch describe`` has written."""
+    (folder / "x").mkdir()
+    for number, suffix in enumerate((".npz", ".h5", ".npz")):
+        with Writer(folder / "x" / f"{number}{suffix}", {}) as writer:
+            writer.add(ROWS[number * 20 : number * 20 + 20], NAMES[number * 20 : number * 20 + 20], NAMES[:20])
+            writer.finish()
+    return folder / "x"
 
 
 UNSEALED = (
@@ -167,12 +169,32 @@ UNSEALED = (
     fvecs,
     bvecs,
 )
-SEALED = (npz, npz_compressed, npz_csr, npz_coo, described_npz)
+SEALED = (npz, npz_compressed, npz_csr, npz_coo)
+CHECKSUMS = (".h5", ".npz")  # of the formats that Writer writes, those where they cover everything
+CRAFTED = {
+    "npy": crafted.npy,
+    "npz": crafted.npz,
+    "npz_csr": crafted.sparse_npz,
+    "hdf5": crafted.hdf5,
+    "zarr": crafted.zarr,
+    "parquet": crafted.arrow,
+    "fvecs": crafted.vecs,
+    "shards": crafted.not_regular,
+    "written.npy": crafted.renamed,
+}
 
-TARGETS = [
-    *(Target(f"features {make.__name__}", make, attempt, sealed=True) for make in SEALED),
-    *(
-        Target(f"features {make.__name__}", make, attempt, sealed=False)
-        for make in (*UNSEALED, described_hdf5, described_npy)
-    ),
-]
+
+def targets() -> Iterator[Target]:
+    """What other programs write, and what every format of ours that can be written writes."""
+    for make in (*SEALED, *UNSEALED, shards):
+        name = make.__name__
+        sealed, craft = make in (*SEALED, shards), CRAFTED.get(name, nothing)
+        yield Target(f"features {name}", make, attempt, sealed, craft, endless=make in (fvecs, bvecs))
+    for suffix, *_ in FORMATS.values():
+        if hasattr(module(Path(f"x{suffix}")), "write"):
+            name = f"written{suffix}"
+            craft = CRAFTED.get(name, nothing)
+            yield Target(f"features {name}", partial(written_as, suffix), attempt, suffix in CHECKSUMS, craft)
+
+
+TARGETS = list(targets())

@@ -26,9 +26,13 @@ class Target:
         dictionaries of them. Anything it raises that is not an ``isch.errors`` exception counts as foreign.
     sealed
         Whether checksums cover every byte, so that damage is either refused or changes nothing. Where they do not,
-        an answer with changed values counts as ``changed``, not as ``wrong``.
+        an answer of the right shape with changed values counts as ``changed``, not as ``wrong``.
+    endless
+        Whether the format does not say how many rows there are, so that a file cut between two rows is a good one.
+        Such an answer counts as ``changed`` too.
     crafted
-        ``crafted(folder)`` writes files that must be refused, and yields their paths.
+        ``crafted(folder)`` writes files that must be refused, and yields their paths, each with a telling name. A
+        program in them shall create the file ``executed`` in the folder above; that counts as ``wrong``.
     """
 
     name: str
@@ -36,6 +40,7 @@ class Target:
     attempt: Callable[[Path], Any]
     sealed: bool
     crafted: Callable[[Path], Iterable[Path]] = nothing
+    endless: bool = False
 
     @property
     def group(self) -> str:

@@ -1,6 +1,15 @@
-"""Every source of features behaves the same."""
+"""Every source of features behaves the same.
 
+A format of the registry that can be written is tested without any line here; one that can only be read needs a maker
+among ``SOURCES``.
+"""
+
+import json
+import pickle
+import subprocess
+import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +22,8 @@ from scipy import sparse
 
 from isch import features
 from isch.features import Features, dense
+from isch.features.content import Content
+from isch.features.formats import FORMATS, SUFFIXES, module
 
 X: NDArray[np.float32] = np.random.default_rng(0).standard_normal((257, 6)).astype(np.float32)
 
@@ -93,6 +104,15 @@ def shards(folder: Path) -> Any:
     return str(folder / "shards")
 
 
+def written(suffix: str, folder: Path) -> Any:
+    """What a format of the registry writes itself."""
+    names = [f"item {i}" for i in range(257)]
+    content = Content((257, 6), X.dtype, False, lambda: iter((X[:100], X[100:])), names, names)
+    module(Path(f"x{suffix}")).write(folder / f"x{suffix}", content)
+    return folder / f"x{suffix}"
+
+
+WRITABLE = [suffix for suffix in SUFFIXES if hasattr(module(Path(f"x{suffix}")), "write")]
 SOURCES: dict[str, Callable[[Path], Any]] = {
     "array": lambda _: X,
     "fortran": lambda _: np.asfortranarray(X),
@@ -103,6 +123,7 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
     f.__name__: f
     for f in (npy, npz, sparse_npz, hdf5, zarr, parquet_vectors, parquet_columns, feather, fvecs, dask, shards)
 }
+SOURCES |= {f"written{suffix}": partial(written, suffix) for suffix in WRITABLE}
 
 
 @pytest.fixture(scope="module", params=SOURCES)
@@ -143,3 +164,56 @@ def test_take_gives_the_rows(source: Features, rows: set[int]) -> None:
 
 def test_opening_twice_is_the_same_object(source: Features) -> None:
     assert features.open(source) is source
+
+
+def test_pickles_are_the_same_source(source: Features) -> None:
+    copy = pickle.loads(pickle.dumps(source))
+    assert (copy.shape, copy.dtype, copy.where, copy.names) == (source.shape, source.dtype, source.where, source.names)
+    np.testing.assert_array_equal(dense(copy.read(0, 257)), X)
+    np.testing.assert_array_equal(np.concatenate([dense(block) for _, block in copy.batches(50)]), X)
+    subset = pickle.loads(pickle.dumps(features.Subset(source, np.array([3, 200]))))
+    np.testing.assert_array_equal(dense(subset.read(0, 2)), X[[3, 200]])
+
+
+def test_closed_sources_open_again(source: Features) -> None:
+    source.close()
+    np.testing.assert_array_equal(dense(source.read(5, 9)), X[5:9])
+
+
+@pytest.mark.parametrize("suffix", WRITABLE)
+def test_what_is_written_has_names(suffix: str, tmp_path: Path) -> None:
+    assert features.open(written(suffix, tmp_path)).names == [f"item {i}" for i in range(257)]
+
+
+def test_every_format_has_a_source(tmp_path: Path) -> None:
+    made = [make(tmp_path / name) for name, make in SOURCES.items() if (tmp_path / name).mkdir() is None]
+    suffixes = {made.suffix for made in made if isinstance(made, Path)}
+    lacking = [name for name, known in FORMATS.items() if not suffixes & set(known)]
+    assert not lacking, f"a format needs write() or a maker among SOURCES: {lacking}"
+
+
+@pytest.fixture(scope="module")
+def attacked() -> dict[str, dict[str, int]]:
+    """200 byte flips, 50 truncations and the crafted files for each format, read in a child process."""
+    script = Path(__file__).parents[2] / "benchmarks" / "attack.py"
+    options = ["--only", "features", "--each", "--flips", "200", "--cuts", "50", "--json"]
+    done = subprocess.run([sys.executable, str(script), *options], capture_output=True, text=True)
+    assert done.stdout, done.stderr
+    report = json.loads(done.stdout)
+    assert not report["notes"]
+    results: dict[str, dict[str, int]] = report["results"]
+    return results
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_damage_gives_the_right_values_or_our_error(format: str, attacked: dict[str, dict[str, int]]) -> None:
+    """Formats without checksums cannot tell that a value is another one; those answers count as ``changed``."""
+    known = {"vecs": "fvecs"}.get(format, format)
+    mine = [counts for name, counts in attacked.items() if known in name or name.endswith(SUFFIX_OF[format])]
+    assert mine
+    for counts in mine:
+        assert counts["tried"] >= 250
+        assert counts["tried"] == sum(counts.get(outcome, 0) for outcome in ("refused", "right", "changed"))
+
+
+SUFFIX_OF = {name: suffixes[0] for name, suffixes in FORMATS.items()}

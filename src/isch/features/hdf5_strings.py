@@ -19,7 +19,7 @@ from isch.errors import FormatError
 from isch.files import reading
 
 REFERENCE = np.dtype([("length", "<u4"), ("address", "<u8"), ("index", "<u4")])
-DEFLATE, SHUFFLE, FLETCHER32 = 1, 2, 3
+DEFLATE, SHUFFLE = 1, 2  # HDF5 allows no checksum here
 
 
 def read(dataset: Any, path: Path) -> list[str]:
@@ -100,13 +100,11 @@ def _unfiltered(dataset: Any, chunk: tuple[int, bytes], where: str) -> bytes:
         if mask >> position & 1:
             continue
         if number == DEFLATE:
-            content = zlib.decompressobj().decompress(content, size + 4)
+            content = zlib.decompressobj().decompress(content, size + 1)
         elif number == SHUFFLE:
             content = np.frombuffer(content, np.uint8).reshape(REFERENCE.itemsize, -1).T.tobytes()
-        elif number == FLETCHER32:
-            content = content[:-4]
         else:
-            raise FormatError(f"{where}: strings behind filter {number}; expected deflate, shuffle or fletcher32")
+            raise FormatError(f"{where}: strings behind filter {number}; expected deflate or shuffle")
     if len(content) != size:
         raise FormatError(f"{where}: a chunk of {len(content):,} bytes; expected {size:,}")
     return content

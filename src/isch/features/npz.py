@@ -1,5 +1,7 @@
 """The .npz files of NumPy: one array of several, or the sparse matrix of ``scipy.sparse.save_npz``."""
 
+import os
+import struct
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +24,7 @@ from isch.features.npy import Header, header, strings
 from isch.files import reading, replacing
 
 KIND = ".npz file"
+END = struct.Struct("<4sHHHHIIH")  # of a zip archive without a comment
 MEMBERS = 1000  # more are a crafted archive
 DEFLATE = 1032  # bytes that one byte of deflated data can become at most
 
@@ -29,7 +32,7 @@ DEFLATE = 1032  # bytes that one byte of deflated data can become at most
 def open_features(path: Path, member: str | None) -> Features:
     """The matrix meant; of the other arrays only the headers are read."""
     with opened(path) as members:
-        if member is None and {"format", "shape", "data"} <= members.headers.keys():
+        if member is None and _is_text(members.headers.get("format")):
             matrix: Block = members.sparse()
             where = str(path)
         else:
@@ -51,6 +54,10 @@ def write(path: Path, content: Content) -> None:
 def opened(path: Path) -> Iterator["Members"]:
     """The arrays of a .npz file."""
     with reading(path) as file, zipfile.ZipFile(file) as archive:
+        file.seek(-END.size, os.SEEK_END)
+        signature, _, _, _, count, *_ = END.unpack(file.read(END.size))
+        if signature != b"PK\5\6" or count != len(archive.infolist()):  # which zipfile does not compare
+            raise FormatError(f"{path}: {len(archive.infolist())} arrays; expected as many as the end of the file says")
         yield Members(archive, path)
 
 
@@ -101,6 +108,11 @@ class Members:
         if head.size != entry.file_size:
             raise FormatError(f"{where}: {entry.file_size:,} bytes; expected {head.size:,} for shape {head.shape}")
         return head
+
+
+def _is_text(head: Header | None) -> bool:
+    """Whether an array is one string; ``format`` of a sparse matrix is."""
+    return head is not None and head.shape == () and head.dtype.kind in "US"
 
 
 def _names(members: Members, rows: int, path: Path) -> list[str] | None:

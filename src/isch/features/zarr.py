@@ -47,7 +47,7 @@ def open_features(path: Path, member: str | None) -> Features:
         if member is not None:
             raise FormatError(f"{path}: holds one matrix, which has no name; got ::{member}")
     else:
-        name = choose(member, [n for n, array in node.arrays() if array.ndim == 2], path)
+        name = choose(member, sorted(n for n, array in node.arrays() if array.ndim == 2), path)
         node, where, folder = node[name], f"{path}::{name}", path / name
     _check_codecs(node, where)
     _check_whole(node, folder, where)
