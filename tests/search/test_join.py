@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from isch.search import join, parts
 from isch.search.buckets import as_words
 from isch.search.pair_kernels import Found
-from isch.search.parts import Division
+from isch.search.parts import Division, Spread
 
 Array = NDArray[Any]
 
@@ -34,7 +34,7 @@ def listed(blocks: list[Found]) -> list[tuple[int, int, int]]:
 
 def divided(codes: Array, radius: int, depth: int) -> Division:
     bits = np.unpackbits(codes, axis=1).view(np.bool_)
-    return Division(parts.masks(parts.divided(bits, radius + depth), as_words(codes).shape[1]), radius)
+    return Division(parts.masks(parts.divided(Spread.of(bits), radius + depth), as_words(codes).shape[1]), radius)
 
 
 @pytest.mark.parametrize("n_bits", [8, 64, 144, 256, 4096])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from isch.errors import ParameterError
 from isch.search import parts, planner
 from isch.search.buckets import as_words
-from isch.search.parts import Division
+from isch.search.parts import Division, Spread
 from isch.search.planner import estimated, plan
 
 Array = NDArray[Any]
@@ -79,7 +79,7 @@ def test_the_estimate_of_all_rows_is_what_happens() -> None:
     """With the whole as the sample, the pairs counted are those of the buckets of every part."""
     words = as_words(np.random.default_rng(0).integers(0, 4, (3000, 8), dtype=np.uint8))
     bits = np.unpackbits(words.view(np.uint8), axis=1).view(np.bool_)
-    division = Division(parts.masks(parts.divided(bits, 3), 1), 2)
+    division = Division(parts.masks(parts.divided(Spread.of(bits), 3), 1), 2)
     cost = estimated(words, division, 1, np.inf)
     pairs = 0
     for mask in division.masks:

@@ -10,10 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from isch import compute
 from isch.search.buckets import Words
 from isch.search.pair_kernels import Agreement
 
 MOST_BITS = 64  # in a part
+RELATED_BITS = 1024  # whose correlations are looked at
 LARGEST = 2000  # rows of a bucket that are compared at once at most
 ROW_COST = 25.0  # nanoseconds to hash and sort a row
 
@@ -57,31 +59,40 @@ class Division(NamedTuple):
         return int(min(LARGEST, 2 * longer * ROW_COST / pair_cost(self.masks.shape[1])))
 
 
-def divided(sample: NDArray[np.bool_], n_parts: int) -> list[NDArray[np.int64]]:
-    """The bits of each part, from a sample of codes (rows, bits)."""
-    ones = sample.sum(axis=0) / max(1, len(sample))
-    n_bits = min(sample.shape[1], MOST_BITS * n_parts)
-    order = np.argsort(-np.minimum(ones, 1 - ones), kind="stable")[:n_bits]
-    related = _correlations(sample[:, order])
+class Spread(NamedTuple):
+    """What a sample says about bits: which are best balanced, in that order, and how those are related."""
+
+    order: NDArray[np.int64]
+    related: NDArray[np.float32]  # the squared correlation of every two of the first bits in that order
+
+    @classmethod
+    def of(cls, sample: NDArray[np.bool_]) -> "Spread":
+        """From a sample of codes (rows, bits)."""
+        ones = sample.sum(axis=0) / max(1, len(sample))
+        order = np.argsort(-np.minimum(ones, 1 - ones), kind="stable")
+        first = order[:RELATED_BITS]
+        centred = sample[:, first] - ones[first].astype(np.float32)
+        norms = np.sqrt((centred * centred).sum(axis=0))
+        centred /= np.where(norms > 0, norms, 1)
+        with compute.single_threaded_blas():
+            return cls(order, (centred.T @ centred) ** 2)
+
+
+def divided(spread: Spread, n_parts: int) -> list[NDArray[np.int64]]:
+    """The bits of each part."""
+    bits = spread.order[: MOST_BITS * n_parts]
+    known = min(len(bits), len(spread.related))
     parts: list[list[int]] = [[] for _ in range(n_parts)]
-    load = np.zeros((n_parts, n_bits))
-    for start in range(0, n_bits, n_parts):
-        free = np.ones(n_parts, np.bool_)
-        for bit in range(start, min(start + n_parts, n_bits)):
-            part = int(np.where(free, load[:, bit], np.inf).argmin())
-            free[part] = False
-            parts[part].append(int(order[bit]))
-            load[part] += related[bit]
+    load = np.zeros((n_parts, len(bits)), np.float32)
+    for start in range(0, len(bits), n_parts):
+        free = np.zeros(n_parts, np.float32)
+        for bit in range(start, min(start + n_parts, len(bits))):
+            part = int((load[:, bit] + free).argmin())
+            free[part] = np.inf
+            parts[part].append(int(bits[bit]))
+            if bit < known:
+                load[part, :known] += spread.related[bit, :known]
     return [np.array(part, np.int64) for part in parts]
-
-
-def _correlations(bits: NDArray[np.bool_]) -> NDArray[np.float32]:
-    """The squared correlation of every two columns; 0 where one does not vary."""
-    centred = bits - (bits.sum(axis=0) / max(1, len(bits))).astype(np.float32)
-    norms = np.sqrt((centred * centred).sum(axis=0))
-    centred /= np.where(norms > 0, norms, 1)
-    related: NDArray[np.float32] = (centred.T @ centred) ** 2
-    return related
 
 
 def masks(parts: list[NDArray[np.int64]], n_words: int) -> Words:

@@ -15,7 +15,7 @@ from isch.errors import unknown
 from isch.search import join, parts
 from isch.search.buckets import EVERY, Keys, Rows, Words, read_only, row_bits, rows_of, sorted_keys
 from isch.search.pair_kernels import Found
-from isch.search.parts import ROW_COST, Division, pair_cost
+from isch.search.parts import ROW_COST, Division, Spread, pair_cost
 
 METHODS = ("auto", "join", "scan")
 DEPTHS = range(1, 7)
@@ -23,7 +23,8 @@ PATH_COST = 100_000.0  # nanoseconds to begin with a path, however few rows
 WORTH_PLANNING = 2e7  # nanoseconds that a scan takes at least before anything else is considered
 EFFORT = 0.05  # the part of the best cost so far that an attempt may take
 SAMPLE_ROWS, SAMPLE_SHARE = 10_000, 40
-VIEWED_ROWS = 4096  # of the sample, to see how bits vary
+GOOD_ENOUGH = 1.25  # times what even the best join costs
+VIEWED_ROWS = 1024  # of the sample, to see how bits vary
 
 
 class Cost(NamedTuple):
@@ -88,11 +89,12 @@ def cheapest(words: Words, n_bits: int, radius: int, best: Cost) -> tuple[Divisi
     """The division that costs least, if less than the best so far."""
     share = max(1, min(SAMPLE_SHARE, len(words) // SAMPLE_ROWS))
     sample, chosen = read_only(np.ascontiguousarray(words[::share])), None
-    bits = _bits(sample[:: max(1, len(sample) // VIEWED_ROWS)])[:, :n_bits]
+    spread = Spread.of(_bits(sample[:: max(1, len(sample) // VIEWED_ROWS)])[:, :n_bits])
+    least = (radius + 1) * (PATH_COST + len(words) * ROW_COST)
     for depth in DEPTHS:
-        if radius + depth > n_bits:
+        if radius + depth > n_bits or best.nanoseconds < GOOD_ENOUGH * least:
             break
-        division = Division(parts.masks(parts.divided(bits, radius + depth), words.shape[1]), radius)
+        division = Division(parts.masks(parts.divided(spread, radius + depth), words.shape[1]), radius)
         cost = estimated(sample, division, share, best.nanoseconds)
         if cost.nanoseconds < best.nanoseconds:
             chosen, best = division, cost
