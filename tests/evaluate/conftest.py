@@ -81,7 +81,7 @@ def result() -> Result:
 
 @pytest.fixture(scope="module")
 def summary(shared_toy: Path) -> Summary:
-    """The results of the experiment, whose data is not there any more."""
+    """The results of the experiment, whose data was removed."""
     store = Store(shared_toy.parent / "results", shared_toy.parent / "cache")
     list(execute(read(str(shared_toy)), store, shared_toy.parent / "cache"))
     for path in (shared_toy.parent / "data").iterdir():

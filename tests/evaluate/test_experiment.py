@@ -38,7 +38,7 @@ def test_there_is_one_for_each_figure_of_the_paper() -> None:
 
 
 def test_unknown_names_list_the_known() -> None:
-    with pytest.raises(ParameterError, match="unknown experiment 'mnits'; known: .*mnist"):
+    with pytest.raises(ParameterError, match="unknown experiment 'mnits' .did you mean mnist.*; known: .*mnist"):
         read("mnits")
     with pytest.raises(ParameterError, match="unknown method 'foo'; known: .*isch.*lsh"):
         parse(BASE | {"methods": {"foo": {}}}, "x")

@@ -38,9 +38,9 @@ def test_official_queries() -> None:
 
 
 def test_a_class_smaller_than_the_queries_asked_is_named() -> None:
-    with pytest.raises(InputError, match="class bee has 4 items; 4 queries a class need at least 5"):
+    with pytest.raises(InputError, match="class bee has 4 items; 4 queries per class need at least 5"):
         split(DATA, SplitRule(per_class=4), 0)
-    with pytest.raises(InputError, match="15 queries asked; it has 15 items that could be queries"):
+    with pytest.raises(InputError, match="15 queries need more than the 15 items that can be queries"):
         split(DATA, SplitRule(total=15), 0)
 
 

@@ -13,7 +13,7 @@ from isch import compute
 
 STATUS = Path("/proc/self/status")
 LIBRARIES = {"numpy", "scipy", "scikit-learn", "numba", "faiss-cpu"}  # whose versions a result notes
-CLEAR_PEAK = "5"  # what Linux wants written to clear_refs to forget the peak so far
+CLEAR_PEAK = "5"  # written to clear_refs, it makes Linux forget the peak so far
 
 
 class Meter:
@@ -32,7 +32,7 @@ class Meter:
         self.seconds[f"{name}_cpu_seconds"] = round(time.process_time() - cpu, 4)
 
     def peak(self) -> float | None:
-        """The most memory taken at any time beyond what there was at the start; None where it cannot be told."""
+        """The most memory taken at any time beyond that at the start; None where the system does not say."""
         highest = _memory("VmHWM")
         return None if self._start is None or highest is None else float(max(0, highest - self._start))
 

@@ -23,7 +23,7 @@ from isch.features.write import Writer
 def features_of(dataset: Dataset, spec: DataSpec, cache: Path) -> Features:
     """The features, from ``cache`` if the present revision of the descriptor has made them before.
 
-    They are written batch by batch, so they may be larger than memory, and interrupted work goes on.
+    They are written batch by batch, so they may be larger than memory. Interrupted work resumes.
     """
     if spec.descriptor is None:
         if dataset.features is None:
@@ -41,7 +41,7 @@ def features_of(dataset: Dataset, spec: DataSpec, cache: Path) -> Features:
 
 
 def _describe(dataset: Dataset, spec: DataSpec, cache: Path, stem: str) -> Path:
-    """Describe what is not yet described, and give the file."""
+    """Describe the items that are not described yet; gives the file."""
     learned = cache / f"{stem}.describer"
     maker, items = _maker(dataset, spec, learned)
     first = next(maker(items[:1]))
@@ -57,7 +57,7 @@ def _describe(dataset: Dataset, spec: DataSpec, cache: Path, stem: str) -> Path:
 
 
 def _maker(dataset: Dataset, spec: DataSpec, learned: Path) -> tuple[Callable[[Any], Iterator[Block]], Any]:
-    """(what makes blocks of vectors of items, the items); what it learns survives an interruption."""
+    """(a function from items to blocks of vectors, the items); what it learns survives an interruption."""
     if dataset.local is not None and spec.descriptor == "vlad":
         return LocalVLAD(dataset.local, **spec.descriptor_options).blocks, dataset.local
     if dataset.images is None:

@@ -18,7 +18,7 @@ ROWS_AT_ONCE = 4096
 
 
 def of_data(dataset: Dataset, folder: Path) -> str:
-    """A hash of all that a dataset holds: labels, rows, pictures, files; those of files are kept in ``folder``."""
+    """A hash of all that a dataset holds: labels, rows, pictures, files; hashes of files are kept in ``folder``."""
     digest = hashlib.sha256(str(dataset.n_items).encode())
     for array in (dataset.labels, dataset.queries, dataset.neighbours):
         digest.update(b"-" if array is None else np.ascontiguousarray(array).tobytes())

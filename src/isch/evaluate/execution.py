@@ -1,4 +1,4 @@
-"""Running an experiment: what is not stored yet, or was made by another revision, is trained, searched and measured."""
+"""Running an experiment: runs that are missing, or of another revision, are trained, searched and measured."""
 
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ class Outcome:
 def execute(
     experiment: Experiment, store: Store, cache: Path, redo: Iterable[str] = ()
 ) -> Generator[Outcome, None, None]:
-    """Run what is missing or stale; each result is kept as soon as it is there, and collected at the end.
+    """Run what is missing or stale; each result is kept at once, and all are collected at the end.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def perform(run: Run, ready: Material, shared: Shared) -> Result:
     scores = score(ranker, ready.truth, chosen)
     peak = meter.peak()
     k = chosen[0].k or 10
-    method.search(k)  # what is compiled or laid out at first use is not part of the speed
+    method.search(k)  # compiling and laying out at first use is not part of the speed
     with meter.timing("search"):
         n_queries = method.search(k)
     spent = {

@@ -18,7 +18,7 @@ KMEANS_ITERATIONS = 20
 
 
 class LocalVLAD:
-    """128 × n_words numbers a file: words learned from a sample of the files, residuals summed file by file."""
+    """128 × n_words numbers per file: words learned from a sample of the files, residuals summed file by file."""
 
     def __init__(self, paths: Sequence[Path], n_words: int = 500, random_state: int = 0) -> None:
         rng = np.random.default_rng(random_state)

@@ -33,7 +33,7 @@ class Method(Protocol):
         """Encode and store the database."""
 
     def ranker(self, material: Material) -> Ranker:
-        """Distances from the queries to what is stored."""
+        """Distances from the queries to the stored items."""
 
     def search(self, k: int) -> int:
         """Find the k nearest of some queries as a user would; gives the number of queries."""
@@ -60,7 +60,7 @@ class HasherMethod:
         self._codes: Codes = np.empty((0, packed.width(n_bits)), np.uint8)
 
     def adopt(self, other: "Method") -> None:
-        """Take over what another with the same parameters has learned and stored."""
+        """Take over the model and the codes of another with the same parameters."""
         if isinstance(other, HasherMethod):
             self._hasher, self._codes = other._hasher, other._codes
 
@@ -85,7 +85,7 @@ class HasherMethod:
 
     @property
     def saved(self) -> dict[str, float]:
-        """Seconds that training would have taken more, had nothing been shared."""
+        """Seconds of training that sharing saved, by name."""
         return getattr(self._hasher, "saved", {})
 
     @property

@@ -1,7 +1,7 @@
 """Measures of a ranking, with the expected value over a uniformly random order within ties.
 
 Distances between codes take few values, so most of a ranking is ties. A ranking is therefore a profile: for each
-distance, nearest first, how many items lie there (``sizes``) and how many of them are relevant (``hits``). Everything
+distance, nearest first, how many items have it (``sizes``) and how many of those are relevant (``hits``). Everything
 here is computed from profiles; no order within a tie is ever chosen. The bounds put the relevant items of each tie
 first (optimistic) or last (pessimistic).
 """
@@ -171,7 +171,7 @@ class Measure:
     name: str
     kind: str
     k: int = 0
-    neighbours: int = 0  # what is relevant: the true nearest neighbours, this many; 0: the items of the query's class
+    neighbours: int = 0  # so many true nearest neighbours are relevant; 0: the items of the query's class are
 
     def of(self, profile: Profile, ties: Ties = "expected") -> float:
         """The measure of one ranking."""
@@ -188,7 +188,7 @@ class Measure:
 
 
 def _precision_within(profile: Profile, radius: int) -> float:
-    """Relevant share of the items within a Hamming radius; 0 if there are none there, as usual in the literature."""
+    """Relevant share of the items within a Hamming radius; 0 if there are none, as usual in the literature."""
     if not profile.radii:
         return float("nan")
     inside = int(profile.sizes[: radius + 1].sum())
@@ -206,8 +206,14 @@ MEASURES = {
 
 
 def measure(name: str) -> Measure:
-    """A measure by its name: ``precision@500``, ``recall@1000``, ``map``, ``map-trapezoid``, ``within@2`` (precision
-    within a Hamming radius) or ``nn10-recall@100`` (share of the 10 true nearest neighbours among the first 100)."""
+    """A measure by its name.
+
+    Parameters
+    ----------
+    name : str
+        ``precision@500``, ``recall@1000``, ``map``, ``map-trapezoid``, ``within@2`` (precision within a Hamming
+        radius) or ``nn10-recall@100`` (share of the 10 true nearest neighbours among the first 100).
+    """
     for pattern in MEASURES.values():
         match = re.fullmatch(pattern, name)
         if match:

@@ -1,6 +1,6 @@
-"""Peers at equal bits: what faiss, vector databases and embedding libraries would make of the same features.
+"""Peers at equal bits: what faiss, vector databases and embedding libraries make of the same features.
 
-Bits are those an item takes in memory, factors and all. faiss methods need the faiss package.
+Bits are all that an item takes in memory, including factors. faiss methods need the faiss package.
 """
 
 from collections.abc import Callable
@@ -45,7 +45,7 @@ class _Codes:
 
 
 class Sign(_Codes):
-    """One bit a dimension: the sign after centring."""
+    """One bit per dimension: the sign after centring."""
 
     def fit(self, database: Features) -> None:
         self._mean = compute.mean(database).astype(np.float32)
@@ -56,7 +56,7 @@ class Sign(_Codes):
 
 
 class Threshold(_Codes):
-    """One bit a dimension: whether the value is positive, as vector databases and sentence-transformers quantise."""
+    """One bit per dimension: whether the value is positive, as vector databases and sentence-transformers quantise."""
 
     def fit(self, database: Features) -> None:
         self.n_bits = database.shape[1]
@@ -124,7 +124,7 @@ class ProductQuantiser:
 
     def fit(self, database: Features) -> None:
         faiss = require("faiss", "faiss")
-        self._padding = -database.shape[1] % self._parts  # zero dimensions that let the parts be equal
+        self._padding = -database.shape[1] % self._parts  # zero dimensions that make all parts equally long
         width = database.shape[1] + self._padding
         self._pq = faiss.ProductQuantizer(width, self._parts, 8)
         self._pq.cp.seed = 1234 + self._seed
@@ -157,7 +157,7 @@ class ProductQuantiser:
 
 
 class RaBitQ:
-    """RaBitQ of faiss after PCA: one bit a dimension and 8 bytes of factors an item, real-valued queries."""
+    """RaBitQ of faiss after PCA: one bit per dimension and 8 bytes of factors per item, real-valued queries."""
 
     FACTOR_BITS = 64
     n_groups = None
@@ -187,7 +187,7 @@ class RaBitQ:
         return self
 
     def distances(self, start: int, stop: int) -> NDArray[np.float32]:
-        """faiss's estimates, which it gives item by item only as what lies within a radius."""
+        """faiss's estimates. It gives those of all items only as the answer to a range search."""
         _, found, rows = self._index.range_search(self._queries[start:stop], np.inf)
         out = np.empty((stop - start, self.n_items), np.float32)
         np.put_along_axis(out, rows.reshape(out.shape), found.reshape(out.shape), axis=1)
@@ -201,7 +201,7 @@ class RaBitQ:
 
 @dataclass(frozen=True)
 class Peer:
-    """How a peer is made of (bits, seed), and its revision: raised when what is made here changes its results.
+    """How a peer is made from (bits, seed), and its revision: raised when a change here changes its results.
 
     The version of the library behind it is noted with each result.
     """

@@ -23,7 +23,7 @@ from isch.features.arrays import ArrayFeatures
 from isch.features.base import Subset
 from isch.files import replacing
 
-MEMORY_LIMIT = 8 << 30  # a database larger than this stays where it is and is streamed
+MEMORY_LIMIT = 8 << 30  # a larger database stays on disk and is streamed
 NORMALISATIONS = ("none", "l2", "centre-l2")
 
 
@@ -82,7 +82,7 @@ def _check_types(table: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class Material:
-    """One split of the data: what methods learn from, search in, and are asked."""
+    """One split of the data: the database, which methods learn from and search, and the queries."""
 
     database: Features
     queries: NDArray[np.float32] | csr_array
@@ -102,7 +102,7 @@ class Material:
 def material(
     dataset: Dataset, features: Features, rule: SplitRule, normalise: str, seed: int, n_neighbours: int, spool: Path
 ) -> Material:
-    """The split of one seed, normalised; its true neighbours are found if ``n_neighbours`` are needed."""
+    """The split of one seed, normalised, with ``n_neighbours`` true neighbours per query if that is not 0."""
     if len(features) != dataset.n_items:
         raise InputError(f"{dataset.name}: {len(features)} feature vectors for {dataset.n_items} items")
     parts = split(dataset, rule, seed)
@@ -141,21 +141,21 @@ def _neighbours(ready: Material, n: int, cache: Path) -> NDArray[np.int64]:
 
 
 def _normalised(database: Block, queries: Block, how: str) -> tuple[Features, Any]:
-    """Both scaled alike; what centring needs is learned from the database alone."""
+    """Both scaled in the same way; the mean for centring is that of the database alone."""
     if issparse(database):
         if how == "centre-l2":
             raise InputError('sparse features cannot be centred without filling them; use normalise = "l2"')
         scaled = [csr_array(_unit_sparse(part) if how == "l2" else part) for part in (database, queries)]
         return sources.open(scaled[0]), scaled[1]
-    items, asked = np.array(database, np.float32), np.array(queries, np.float32)
+    items, wanted = np.array(database, np.float32), np.array(queries, np.float32)
     if how == "centre-l2":
         mean = items.mean(axis=0, dtype=np.float64).astype(np.float32)
         items -= mean
-        asked -= mean
+        wanted -= mean
     if how != "none":
-        for part in (items, asked):
+        for part in (items, wanted):
             part /= np.maximum(np.linalg.norm(part, axis=1, keepdims=True), 1e-12)
-    return sources.open(items), asked
+    return sources.open(items), wanted
 
 
 def _unit_sparse(matrix: Any) -> Any:

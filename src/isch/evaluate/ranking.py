@@ -1,4 +1,4 @@
-"""From a method's distances to its measures, a few queries at a time: the full matrix of distances is never held."""
+"""From a method's distances to its measures, a few queries at a time: the whole matrix of distances is never held."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Scores:
-    """Measures of a ranking: for each name and treatment of ties one value a query; mean curves over ranks."""
+    """Measures of a ranking: for each name and treatment of ties one value per query; mean curves over ranks."""
 
     values: dict[str, dict[Ties, NDArray[np.float64]]]
     ranks: NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""What is run, and what came of it: the two values that are stored, collected, summarised and drawn."""
+"""What is run, and its result: the two values that are stored, collected, summarised and drawn."""
 
 import hashlib
 import json
@@ -35,7 +35,7 @@ class Run:
 
     @property
     def plan(self) -> str:
-        """The same for a planned run and for its result, on whatever version of the data's files it was made."""
+        """The same for a planned run and for its result; the version of the data's files does not matter."""
         data = {k: v for k, v in self.data.items() if k != "fingerprint"}
         content = [data, self.split, self.measures, self.method, self.parameters, self.bits, self.seed]
         return json.dumps(content, sort_keys=True)

@@ -52,8 +52,8 @@ def model_key(run: Run) -> str:
 class SharingISCH(ISCH):
     """ISCH that takes over the dictionary of the fit before it if it would learn the same; codes are the same.
 
-    ``saved`` is the time that was not spent again. A dictionary does not depend on the code length, and is most of
-    what ISCH learns.
+    A dictionary does not depend on the code length, and learning it takes most of the time. ``saved`` is the time
+    that was not spent again.
     """
 
     shared: Shared

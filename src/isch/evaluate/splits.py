@@ -1,4 +1,4 @@
-"""Which items are queries and which are the database they search; the query is never in the database."""
+"""Which items are queries and which are the database; a query is never in the database."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SplitRule:
-    """How queries are drawn: so many of each class, so many of all items, or the official ones of the dataset."""
+    """How queries are drawn: a number per class, a number in all, or the official ones of the dataset."""
 
     per_class: int | None = None
     total: int | None = None
@@ -72,7 +72,7 @@ def _of_each_class(dataset: Dataset, n: int, rng: np.random.Generator) -> Rows:
         if len(rows) <= n:
             raise InputError(
                 f"{dataset.name}: class {dataset.class_name(int(label))} has {len(rows)} items; "
-                f"{n} queries a class need at least {n + 1}"
+                f"{n} queries per class need at least {n + 1}"
             )
         chosen.append(rng.choice(rows, n, replace=False))
     return np.sort(np.concatenate(chosen))
@@ -83,5 +83,5 @@ def _of_all(dataset: Dataset, n: int, rng: np.random.Generator) -> Rows:
     if dataset.labels is not None:
         rows = rows[dataset.labels != DISTRACTOR]
     if len(rows) <= n:
-        raise InputError(f"{dataset.name}: {n} queries asked; it has {len(rows)} items that could be queries")
+        raise InputError(f"{dataset.name}: {n} queries need more than the {len(rows)} items that can be queries")
     return np.sort(rng.choice(rows, n, replace=False))

@@ -1,4 +1,4 @@
-"""Stored results brought together: mean, spread over seeds, and significance against ISCH."""
+"""Stored results by method and length: mean, spread over seeds, and significance against ISCH."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from isch.evaluate.runs import Result
 from isch.evaluate.store import Store
 
 REFERENCE = "isch"
-FEWEST_SEEDS = 3  # from here on seeds, below it queries, are what the test of significance counts
+FEWEST_SEEDS = 3  # with so many seeds or more the test of significance counts seeds, else queries
 
 Key = tuple[str, int | None]  # label, bits
 

@@ -1,10 +1,10 @@
-"""The values that stand beside a table of results: every query's, and the curves.
+"""The values beside a table of results: one per query, and the curves.
 
     RESULTS/EXPERIMENT.safetensors
 
 Runs with as many queries and the same ranks form a group: ``G.per_query`` (runs × queries, 16-bit fractions),
 ``G.precision`` and ``G.recall`` (runs × ranks, single precision) and ``G.ranks``. The header lists the keys of the runs
-of each group in order. Values lie uncompressed, so that a version control system stores only what changed.
+of each group in order. Values are not compressed, so that version control stores only what changed.
 """
 
 import json

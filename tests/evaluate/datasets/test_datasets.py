@@ -329,7 +329,7 @@ def test_copies_are_scenes_among_distractors(tmp_path: Path) -> None:
 
 
 def test_an_unknown_dataset_lists_the_known() -> None:
-    with pytest.raises(ParameterError, match=r"unknown dataset 'mnits'; known: .*mnist"):
+    with pytest.raises(ParameterError, match=r"unknown dataset 'mnits' .did you mean mnist.*; known: .*mnist"):
         load("mnits")
     with pytest.raises(ParameterError, match="needs a path"):
         load("features")

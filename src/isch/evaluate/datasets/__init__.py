@@ -47,7 +47,7 @@ def load(name: str, path: str | Path | None = None, **options: Any) -> Dataset:
     path : str or Path, optional
         Where the files are; by default in the dataset's folder below $ISCH_DATA.
     **options
-        What the dataset can be asked for, such as ``scenes=100`` for ``copies``.
+        Options of the dataset, such as ``scenes=100`` for ``copies``.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def load(name: str, path: str | Path | None = None, **options: Any) -> Dataset:
 
 
 def loaded(name: str, path: str | Path | None, options: dict[str, Any]) -> Dataset:
-    """The same with options that may have any name, as those of an experiment file."""
+    """The same, with the options as a table: those of an experiment file may have any name."""
     if name in DATASETS:
         below, module, loader = DATASETS[name]
         place = Path(path) if path is not None else data_home() / below
@@ -75,7 +75,7 @@ def loaded(name: str, path: str | Path | None, options: dict[str, Any]) -> Datas
 
 
 def _check_options(loader: Callable[..., Dataset], name: str, options: dict[str, Any]) -> None:
-    """Refuse what a loader does not know; its options are the parameters with a default value, of the value's type."""
+    """Refuse unknown options; a loader's options are its parameters with a default value, and have the type of that."""
     parameters = inspect.signature(loader).parameters.values()
     known = {p.name: p.default for p in parameters if isinstance(p.default, bool | int | str)}
     for option, value in options.items():

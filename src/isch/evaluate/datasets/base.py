@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from isch.errors import InputError, MissingData
 from isch.features import Features
 
-DISTRACTOR = -1  # the label of an item that is relevant to no query and never a query itself
+DISTRACTOR = -1  # the label of an item that is relevant to no query and is never a query
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Dataset:
     labels: NDArray[np.int64] | None = None  # (n,), DISTRACTOR for items of no class; None: only neighbours are known
     features: Features | None = None
     images: Sequence[Any] | NDArray[Any] | None = None
-    local: Sequence[Path] | None = None  # one .siftgeo file of local descriptors an item
+    local: Sequence[Path] | None = None  # one .siftgeo file of local descriptors per item
     classes: tuple[str, ...] = ()  # names of the labels, where they have names
     queries: NDArray[np.int64] | None = None  # rows that are the official queries
     neighbours: NDArray[np.int64] | None = field(default=None, repr=False)  # (queries, k), among the items left
@@ -40,7 +40,7 @@ class Dataset:
 
 
 def data_home() -> Path:
-    """Where datasets lie: $ISCH_DATA, else .cache/isch/datasets in the home folder."""
+    """Where datasets are: $ISCH_DATA, else .cache/isch/datasets in the home folder."""
     given = os.environ.get("ISCH_DATA")
     return Path(given) if given else Path.home() / ".cache" / "isch" / "datasets"
 
@@ -53,6 +53,6 @@ def existing(candidates: Sequence[Path]) -> Path | None:
 def missing(name: str, folder: Path, files: Sequence[str], source: str) -> MissingData:
     """An error that says which files a dataset needs, where to put them and where they come from."""
     return MissingData(
-        f"the dataset {name} is not there: expected {', '.join(files)} in {folder} "
+        f"the dataset {name} is missing: expected {', '.join(files)} in {folder} "
         f"(set ISCH_DATA to the folder above it); {source}"
     )

@@ -71,7 +71,7 @@ def read_python(path: Path) -> Batch:
 
 
 class _Array:
-    """What a pickled NumPy array is read as: its bytes. No code of NumPy meets a state that a stranger made up."""
+    """A pickled NumPy array, read as its bytes alone, so that NumPy never sees a crafted state."""
 
     content = b""
 

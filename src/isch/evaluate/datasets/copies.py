@@ -23,7 +23,7 @@ def load(folder: Path, scenes: int = 500, seed: int = 0) -> Dataset:
     source = load_thumbnails(folder)
     paths = list(source.images if source.images is not None else ())
     if scenes >= len(paths):
-        raise InputError(f"{folder}: {scenes} scenes asked, there are {len(paths)} images")
+        raise InputError(f"{folder}: {scenes} scenes need more than the {len(paths)} images there are")
     rng = np.random.default_rng(seed)
     chosen = np.sort(rng.choice(len(paths), scenes, replace=False))
     images: list[NDArray[np.uint8] | str] = []

@@ -37,7 +37,7 @@ def load_folders(folder: Path, name: str | None = None) -> Dataset:
 
 
 def load_ilsvrc2010(folder: Path) -> Dataset:
-    """ILSVRC2010: train/ with one folder per synset, or features beside labels."""
+    """ILSVRC2010: train/ with one folder per synset, or features with labels."""
     if existing([*folder.glob("features.*")]):
         return load_features(folder, "ilsvrc2010")
     place = existing([folder / "train"])

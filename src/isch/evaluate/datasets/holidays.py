@@ -20,7 +20,7 @@ SOURCE = "they can be downloaded from https://thoth.inrialpes.fr/~jegou/data.php
 
 
 def load(folder: Path, descriptors: bool = False) -> Dataset:
-    """holidays/jpg/*.jpg (or siftgeo/*.siftgeo) and, as distractors, flickr1m/ beside it if it is there."""
+    """holidays/jpg/*.jpg (or siftgeo/*.siftgeo) and, as distractors, the folder flickr1m/ next to it if it exists."""
     kind, suffix = ("siftgeo", "siftgeo") if descriptors else ("jpg", "jpg")
     scenes = sorted((folder / kind).glob(f"*.{suffix}"))
     if not scenes:

@@ -56,7 +56,7 @@ def largest_matrix(path: Path) -> Array:
 
 
 def _hdf5_matrices(path: Path) -> list[Array]:
-    """HDF5 counts dimensions the other way round."""
+    """MATLAB stores a matrix by columns, so HDF5 shows it transposed."""
     with require("h5py", "formats").File(path, "r") as file:
         found = [np.asarray(hdf5.dataset(file, name, path)).T for name in hdf5.matrices(file, path)]
     return [matrix for matrix in found if matrix.dtype.kind in "biuf" and matrix.size]
