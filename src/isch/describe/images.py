@@ -7,28 +7,25 @@ import io
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isch.errors import FileError, FormatError, InputError, require
+from isch.describe.decoding import exif, formats, pixels, reader
+from isch.describe.decoding.formats import LIMITS as LIMITS
+from isch.describe.decoding.formats import Limits as Limits
+from isch.describe.decoding.opening import Target, guarded
+from isch.describe.decoding.pixels import Image as Image
+from isch.describe.decoding.pixels import from_array as from_array
+from isch.describe.decoding.reader import Facts as Facts
+from isch.errors import FileError, InputError, require
 from isch.files import printable, reading
 
-Image = NDArray[np.uint8]  # decoded: (height, width, 3), RGB
 Source = Any  # a path, bytes, an array or a PIL image
-
-MAX_PIXELS = 178_956_970  # Pillow's own limit against decompression bombs
-SUFFIXES = frozenset(
-    f".{suffix}"
-    for suffix in (
-        *("jpg", "jpeg", "jpe", "jfif", "png", "apng", "gif", "bmp", "dib", "tif", "tiff", "webp", "avif", "heic"),
-        *("heif", "ppm", "pgm", "pbm", "pnm", "tga", "ico", "jp2", "j2k", "pcx"),
-    )
-)
-SIGNATURES = (b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"GIF8", b"BM", b"II*\0", b"MM\0*", b"RIFF", b"P5", b"P6")
 
 
 @dataclass(frozen=True)
@@ -90,7 +87,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 def _is_picture(entry: os.DirEntry[str]) -> bool:
     suffix = os.path.splitext(entry.name)[1].lower()
-    if suffix and suffix not in SUFFIXES:
+    if suffix and suffix not in formats.SUFFIXES:
         return False
     try:
         if not stat.S_ISREG(entry.stat().st_mode):
@@ -102,7 +99,7 @@ def _is_picture(entry: os.DirEntry[str]) -> bool:
 
 def _looks_like_picture(path: str) -> bool:
     with reading(path) as file:
-        return file.read(8).startswith(SIGNATURES)
+        return formats.recognised(file.read(formats.HEAD)) is not None
 
 
 def sources(images: Any) -> Iterable[Source]:
@@ -153,113 +150,77 @@ def name_of(source: Source, position: int) -> str:
     return printable(source) if isinstance(source, str | os.PathLike) else f"picture {position}"
 
 
-def decode(source: Source, side: int | None = None) -> Image:
+def decode(source: Source, side: int | None = None, limits: Limits = LIMITS) -> Image:
     """The picture as uint8 (height, width, 3).
 
-    ``side``: a JPEG whose sides are more than twice as long may be decoded at a half, quarter or eighth of its size.
     Orientation is applied, transparency lies on white, of an animation the first frame is taken.
+
+    Parameters
+    ----------
+    source
+        A path, the bytes of a file, an array or a PIL image.
+    side
+        The side that the picture will be shrunk to, if known. A JPEG whose sides are more than twice as long may then
+        be decoded at a half, quarter or eighth of its size, and a large picture of another format be shrunk.
+    limits
+        What the picture may cost; checked before anything is decoded.
+
+    Raises
+    ------
+    FileError
+        The file cannot be read; as ``FormatError`` if it is not a picture, damaged or too large.
+    InputError
+        The source is neither of the four, or an array that is not a picture.
     """
-    if isinstance(source, str | os.PathLike):
-        return _read_file(source, side)
-    if isinstance(source, bytes):
-        return _read(io.BytesIO(source), "the picture", side)
+    return _decoded(source, Target(side), limits)
+
+
+def thumbnail(source: Source, side: int, limits: Limits = LIMITS) -> Image:
+    """The picture with its longer side shrunk to ``side``; a smaller picture as it is."""
+    image = _decoded(source, Target(side, longer=True), limits)
+    height, width = image.shape[:2]
+    scale = side / max(height, width)
+    return image if scale >= 1 else resize(image, max(1, round(height * scale)), max(1, round(width * scale)))
+
+
+def facts(source: Source, limits: Limits = LIMITS) -> Facts:
+    """Size, format, date taken and camera of a picture file (a path or bytes), without decoding it.
+
+    Raises
+    ------
+    FileError
+        As ``decode`` does.
+    """
+    if not isinstance(source, str | os.PathLike | bytes):
+        raise InputError(f"expected a path or the bytes of a file; got a {type(source).__name__}")
+    with _opened(source) as (file, where):
+        return reader.facts(file, where, limits)
+
+
+def _decoded(source: Source, target: Target, limits: Limits) -> Image:
+    if isinstance(source, str | os.PathLike | bytes):
+        with _opened(source) as (file, where):
+            return reader.read(file, where, target, limits)
     if _is_pil(source):
-        return _from_pil(source)
+        with guarded("the picture"):
+            return pixels.rgb(source, exif.orientation(exif.of_image(source)))
     if hasattr(source, "__array__"):
         return from_array(np.asarray(source))
     raise InputError(f"expected a path, bytes, an array or a PIL image; got a {type(source).__name__}")
 
 
+@contextmanager
+def _opened(source: str | os.PathLike[str] | bytes) -> Iterator[tuple[BinaryIO, str]]:
+    """(the open file, what messages call it)."""
+    if isinstance(source, bytes):
+        yield io.BytesIO(source), "the picture"
+        return
+    with reading(source) as file:
+        yield file, printable(source)
+
+
 def _is_pil(source: Source) -> bool:
     return type(source).__module__.startswith("PIL.") and hasattr(source, "convert")
-
-
-def _read_file(path: str | os.PathLike[str], side: int | None) -> Image:
-    with reading(path) as file:
-        if os.fstat(file.fileno()).st_size == 0:
-            raise FormatError(f"{printable(path)}: the file is empty")
-        return _read(file, printable(path), side)
-
-
-def _read(file: Any, where: str, side: int | None) -> Image:
-    pil = require("PIL.Image", "images")
-    try:
-        with pil.open(file) as image:
-            if image.width * image.height > MAX_PIXELS:
-                raise pil.DecompressionBombError
-            if side is not None:
-                image.draft(None, (2 * side, 2 * side))
-            return _from_pil(image)
-    except pil.UnidentifiedImageError as error:
-        raise FormatError(f"{where}: not a picture, or in a format that Pillow does not read") from error
-    except pil.DecompressionBombError as error:
-        raise FormatError(f"{where}: more than {MAX_PIXELS // 1_000_000} million pixels") from error
-    except MemoryError as error:
-        raise FormatError(f"{where}: too large for the memory there is") from error
-    except Exception as error:  # decoders of damaged files raise nearly anything
-        raise FormatError(f"{where}: damaged ({error})") from error
-
-
-def _from_pil(image: Any) -> Image:
-    image = _upright(image)
-    if image.mode in ("I", "F") or image.mode.startswith("I;"):
-        return from_array(_deep(np.asarray(image)))
-    if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
-        return _on_white(np.asarray(image.convert("RGBA")))
-    return np.asarray(image.convert("RGB"))
-
-
-def _upright(image: Any) -> Any:
-    """The picture turned as its EXIF orientation says; damaged EXIF says nothing."""
-    ops = require("PIL.ImageOps", "images")
-    image.load()
-    try:
-        return ops.exif_transpose(image)
-    except Exception:  # an EXIF block of a stranger's camera
-        return image
-
-
-def _deep(values: NDArray[Any]) -> NDArray[np.uint8]:
-    """Grey values of more than 8 bits, or floats, as bytes: 16 bits keep the upper 8, other ranges are stretched."""
-    top = values.max(initial=0)
-    if values.dtype.kind in "iu" and (top <= 65535 or values.dtype == np.uint16):
-        deep = values.dtype == np.uint16 or top > 255
-        return np.asarray(np.maximum(values, 0) >> (8 if deep else 0), np.uint8)
-    finite = np.nan_to_num(values.astype(np.float64))
-    low, high = finite.min(), finite.max()
-    return np.asarray(((finite - low) * (255 / max(high - low, 1e-12))).round(), np.uint8)
-
-
-def _on_white(rgba: Image) -> Image:
-    alpha = rgba[..., 3:].astype(np.uint16)
-    return ((rgba[..., :3] * alpha + 255 * (255 - alpha) + 127) // 255).astype(np.uint8)
-
-
-def from_array(array: NDArray[Any]) -> Image:
-    """An array of one picture: grey (h, w) or (h, w, 1), RGB, RGBA; bytes, 16 bits, booleans, floats from 0 to 1."""
-    if array.ndim == 2:
-        array = array[..., None]
-    if array.ndim != 3 or array.shape[2] not in (1, 3, 4) or 0 in array.shape:
-        raise InputError(f"expected a picture (height, width), or with 1, 3 or 4 channels; got shape {array.shape}")
-    bytes_ = _as_bytes(array)
-    if bytes_.shape[2] == 4:
-        return _on_white(bytes_)
-    return np.repeat(bytes_, 3, axis=2) if bytes_.shape[2] == 1 else bytes_
-
-
-def _as_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
-    if array.dtype == np.uint8:
-        return array
-    if array.dtype == np.uint16:
-        return (array >> 8).astype(np.uint8)
-    if array.dtype == np.bool_:
-        return array.astype(np.uint8) * np.uint8(255)
-    if array.dtype.kind == "f" and array.min() >= 0 and array.max() <= 1:
-        return (array * 255).round().astype(np.uint8)
-    raise InputError(
-        f"expected a picture of uint8, uint16, booleans, or floats from 0 to 1; got {array.dtype} "
-        f"from {array.min()} to {array.max()}"
-    )
 
 
 def grey(image: Image) -> NDArray[np.float32]:

@@ -1,0 +1,79 @@
+"""What a JPEG will cost to decode, from its markers and before any of it is decoded."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from isch.errors import FormatError
+
+MARKER = re.compile(rb"\xff([\xc0-\xcf\xda-\xfe])")  # those that a length and content follow
+SOS, APP1 = 0xDA, 0xE1
+FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+PROGRESSIVE = frozenset((0xC2, 0xC6, 0xCA, 0xCE))
+WINDOW = 1 << 16  # bytes within which the next marker must come
+MAX_SEGMENTS = 4096  # before the first scan; 64 KiB each
+MAX_EXIF = 1 << 18
+MAX_SCANNED = 4_000_000_000  # pixels times scans, a few seconds; a scan of a huge picture may be as short as 100 bytes
+BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The picture as its header announces it."""
+
+    width: int
+    height: int
+    buffered: bool  # it comes in several scans, so that the decoder holds all of it, whatever the reduction
+
+
+def frame(file: BinaryIO) -> Frame:
+    """Read the markers up to the first scan; refuse headers made to take for ever."""
+    found, exif = None, 0
+    for marker, content in _segments(file):
+        if marker == APP1 and content.startswith(b"Exif\0\0"):
+            exif += len(content)
+        elif marker in FRAMES and len(content) >= 6:
+            found = marker, content
+        elif marker == SOS and found is not None and content:
+            kind, header = found
+            several = kind in PROGRESSIVE or content[0] < header[5]
+            result = Frame(int.from_bytes(header[3:5], "big"), int.from_bytes(header[1:3], "big"), several)
+            break
+    else:
+        raise FormatError("damaged (the header ends before the picture begins)")
+    if exif > MAX_EXIF:
+        raise FormatError(f"damaged ({exif} bytes of EXIF)")
+    if result.buffered:
+        _check_scans(file, result)
+    return result
+
+
+def _segments(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """(marker, content) in order, at most ``MAX_SEGMENTS``."""
+    position = 2
+    for _ in range(MAX_SEGMENTS):
+        file.seek(position)
+        window = file.read(WINDOW)
+        match = MARKER.search(window)
+        if match is None:
+            return
+        start = match.end() + 2
+        size = int.from_bytes(window[start - 2 : start], "big") - 2
+        if start + size > len(window):
+            file.seek(position + start)
+            yield match[1][0], file.read(max(size, 0))
+        else:
+            yield match[1][0], window[start : start + size]
+        position += start + max(size, 0)
+
+
+def _check_scans(file: BinaryIO, found: Frame) -> None:
+    """Refuse a picture with so many scans that decoding would seem to hang."""
+    file.seek(0)
+    scans, last = 0, b""
+    while block := file.read(BLOCK):
+        scans += (last + block).count(b"\xff\xda")
+        last = block[-1:]
+        if scans * found.width * found.height > MAX_SCANNED:
+            raise FormatError(f"damaged (more than {scans} scans of {found.width} × {found.height} pixels)")

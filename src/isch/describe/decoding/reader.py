@@ -1,0 +1,100 @@
+"""Reading a picture, or the facts about it, from an open file of any format."""
+
+import io
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import BinaryIO
+
+from isch.describe.decoding import exif, formats, pixels
+from isch.describe.decoding.formats import Format, Limits
+from isch.describe.decoding.opening import ANY, Target, guarded, identify, opened
+from isch.describe.decoding.pixels import Image
+from isch.describe.decoding.raw import ENOUGH, Raw
+from isch.describe.decoding.tiff import Directory
+from isch.errors import require
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a picture's header says. Texts come from strangers; they are one line of at most 100 characters."""
+
+    width: int  # upright, in pixels
+    height: int
+    format: str
+    orientation: int  # as stored: 1 to 8, EXIF's numbers; 1 is upright
+    taken: datetime | None  # in the camera's local time
+    make: str
+    model: str
+
+
+def read(file: BinaryIO, where: str, target: Target, limits: Limits) -> Image:
+    """The picture as uint8 (height, width, 3), upright; ``where`` is what messages call it."""
+    require("PIL.Image", "images")
+    with guarded(where):
+        format = identify(file, where, limits)
+        return _read_raw(file, target, limits) if format is formats.RAW else _read(file, format, target, limits)
+
+
+def facts(file: BinaryIO, where: str, limits: Limits) -> Facts:
+    """The facts about a picture, of which nothing is decoded."""
+    require("PIL.Image", "images")
+    with guarded(where):
+        format = identify(file, where, limits)
+        if format is formats.RAW:
+            return _raw_facts(file, limits)
+        with opened(file, format, limits, ANY) as picture:
+            found = exif.of_file(file) if format is formats.TIFF else exif.of_image(picture.image)
+            width, height = picture.width, picture.height  # upright in a TIFF, which Pillow turns itself
+            if format is not formats.TIFF and exif.orientation(found) in pixels.SWAPPED:
+                width, height = height, width
+            return _facts(width, height, format, found)
+
+
+def _facts(width: int, height: int, format: Format, found: Directory | None) -> Facts:
+    make, model = exif.text(found, exif.MAKE), exif.text(found, exif.MODEL)
+    return Facts(width, height, format.name, exif.orientation(found), exif.taken(found), make, model)
+
+
+def _read(file: BinaryIO, format: Format, target: Target, limits: Limits) -> Image:
+    with opened(file, format, limits, target) as picture, pixels.turns.wait(picture.held):
+        orientation = 1 if format is formats.TIFF else exif.orientation(exif.of_image(picture.image))
+        return pixels.rgb(picture.image, orientation, target.factor(*picture.image.size))
+
+
+def _read_raw(file: BinaryIO, target: Target, limits: Limits) -> Image:
+    """The preview if it is large enough, else the developed picture if it can be had."""
+    with Raw(file, limits) as raw:
+        preview = _preview(raw, target, limits)
+        enough = min(target.side or ENOUGH, raw.width // 2, raw.height // 2)
+        if preview is not None and min(preview.shape[:2]) >= enough:
+            return preview
+        try:
+            return raw.developed()
+        except raw.errors:
+            if preview is None:
+                raise
+            return preview
+
+
+def _preview(raw: Raw, target: Target, limits: Limits) -> Image | None:
+    found = raw.preview()
+    if not isinstance(found, bytes):
+        return found
+    file = io.BytesIO(found)
+    with suppress(Exception):  # damaged: the rest of the file may be whole
+        return _read(file, identify(file, "", limits), target, limits)
+    return None
+
+
+def _raw_facts(file: BinaryIO, limits: Limits) -> Facts:
+    """The camera is told at the beginning of the file, or else in the preview."""
+    with Raw(file, limits) as raw:
+        found = exif.of_file(file)
+        preview = raw.preview() if found is None or exif.MAKE not in found.entries else None
+        if isinstance(preview, bytes):
+            with suppress(Exception), opened(io.BytesIO(preview), formats.JPEG, limits, ANY) as picture:
+                found = exif.of_image(picture.image)
+        turned = raw.orientation in pixels.SWAPPED
+        width, height = (raw.height, raw.width) if turned else (raw.width, raw.height)
+        return replace(_facts(width, height, formats.RAW, found), orientation=raw.orientation)
