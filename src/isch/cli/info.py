@@ -75,7 +75,7 @@ def _folder(path: Path) -> Facts:
 
 
 def _file(thing: str, path: Path) -> Facts:
-    from isch.describe import images
+    from isch.describe.decoding import formats
     from isch.features import SUFFIXES
     from isch.files import regular
 
@@ -84,7 +84,7 @@ def _file(thing: str, path: Path) -> Facts:
     regular(path)
     if path.suffix == ".toml":
         return _experiment(path)
-    if path.suffix.lower() in images.SUFFIXES:
+    if path.suffix.lower() in formats.SUFFIXES:
         return _picture(path)
     return _model(path)
 
@@ -140,10 +140,12 @@ def _size(path: Path) -> int:
 
 
 def _picture(path: Path) -> Facts:
-    from isch.describe.images import decode
+    from isch.describe.images import facts
 
-    height, width = decode(path).shape[:2]
-    return {"kind": "picture", "width": width, "height": height, "bytes": path.stat().st_size}
+    found = facts(path)
+    told = {"taken": found.taken and str(found.taken), "camera": f"{found.make} {found.model}".strip()}
+    size = {"width": found.width, "height": found.height, "bytes": path.stat().st_size}
+    return {"kind": "picture", "format": found.format, **size, **{name: value for name, value in told.items() if value}}
 
 
 def _experiment(path: Path) -> Facts:
