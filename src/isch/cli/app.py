@@ -45,6 +45,8 @@ def invoke(arguments: Sequence[str]) -> int:
     """Run the command that the arguments name; gives its exit code."""
     if "_ISCH_COMPLETE" in os.environ:
         app(prog_name="isch")  # the shell asks how a line could go on
+    if "" in arguments:
+        raise ParameterError("an argument is empty; was a variable of the shell not set?")
     command = typer.main.get_command(app)
     try:
         with command.make_context("isch", list(arguments)) as context:
