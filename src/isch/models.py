@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from isch.errors import FileError, FormatError
-from isch.files import replacing
+from isch.files import reading, replacing
 
 VERSION = 2
 
@@ -116,12 +116,12 @@ def _read(path: str | os.PathLike[str], with_arrays: bool) -> tuple[dict[str, An
     if not Path(path).is_file():
         raise FileError(f"{path}: no such model file")
     try:
-        with safe_open(path, framework="numpy") as file:
+        with reading(path), safe_open(path, framework="numpy") as file:
             header = json.loads((file.metadata() or {})["isch"])
             _check_version(header, path)
             prefix, names = "" if header["version"] > 1 else "0/", list(file.keys()) if with_arrays else []
             return header, {prefix + name: file.get_tensor(name) for name in names}
-    except (FormatError, MemoryError):
+    except (FileError, MemoryError):
         raise
     except OSError as error:
         raise FileError(f"{path}: {error.strerror or error}") from error

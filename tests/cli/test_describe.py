@@ -167,4 +167,4 @@ def test_a_folder_of_only_bad_files(tmp_path: Path) -> None:
     (tmp_path / "photos" / "a.jpg").touch()
     result = isch(tmp_path / "photos", "--descriptor", "gist", "-o", tmp_path / "f.h5")
     assert result.returncode == 2
-    assert "no item could be used" in result.stderr
+    assert result.stderr == f"isch: no picture could be used; the first is {tmp_path}/photos/a.jpg: the file is empty\n"

@@ -116,7 +116,7 @@ def test_compact_prints_what_info_then_shows(run: Run, index: None) -> None:
         ("encode model features.npy -o features.names.npy", "read together with"),
         ("index build features.npy --model model -o x.isch", "x.isch exists already; choose another name"),
         ("describe none.jpg -o f.h5", "none.jpg: no such file or folder"),
-        ("describe features.npy -o f.h5 --descriptor gist", "no item could be used"),
+        ("describe features.npy -o f.h5 --descriptor gist", "no picture could be used; the first is features.npy: "),
         ("info nothing", "nothing: no such file or folder"),
         ("info empty", "empty: not a folder that isch knows; expected a model, an index, features"),
         ("info meta.jsonl", "meta.jsonl: not an ISCH model file"),
@@ -127,7 +127,7 @@ def test_compact_prints_what_info_then_shows(run: Run, index: None) -> None:
 def test_mistakes_in_the_words_of_the_command(run: Run, index: None, line: str, message: str) -> None:
     os.mkdir("empty")
     code, _, errors = run(line)
-    assert (code, len(errors.splitlines())) == (2, 1 + ("could not be used" in errors)), errors
+    assert (code, len(errors.splitlines())) == (2, 1), errors
     assert message in errors
 
 

@@ -60,7 +60,7 @@ def describe(
     given = {"model": model and os.path.abspath(model), "layer": layer, "n_words": words}
     parameters = settings(option) | {name: value for name, value in given.items() if value is not None}
     labels, unusable = _found(pictures)
-    if strict and unusable:
+    if unusable and (strict or not labels):
         raise FileError(f"{unusable[0].name}: {unusable[0].reason}")
     if not labels:
         raise InputError(f"{', '.join(map(str, pictures))}: there are no pictures in this folder")
@@ -72,6 +72,8 @@ def describe(
         resumed = len(writer.names)
         describer = _describer(descriptor, parameters, list(labels), writer)
         unusable += _run(describer, labels, writer, strict)
+        if not writer.names:
+            raise InputError(f"no picture could be used; the first is {unusable[0].name}: {unusable[0].reason}")
         for target in targets:
             target.check()
         writer.finish({ATTACHMENT: (writer.folder / KEPT).read_bytes()})
