@@ -4,9 +4,10 @@ from scipy.sparse import csr_array
 
 import isch
 from isch import features
+from isch.compute.passes import refuse_unfinite
 from isch.errors import InputError
-from isch.features import check_finite, finite
 from isch.features import checks as module
+from isch.features import finite
 
 RNG = np.random.default_rng(0)
 
@@ -19,7 +20,7 @@ def test_nan_and_infinity_are_found_in_every_type(dtype: type, bad: float) -> No
     block[49, 6] = bad
     assert not finite(block)
     with pytest.raises(InputError, match="1 value is NaN or infinity, the first in row 49"):
-        check_finite(features.open(block))
+        refuse_unfinite(features.open(block))
 
 
 @pytest.mark.parametrize("value", [3.5e38, -1e39, 1e200, -1.7e308])
@@ -29,7 +30,7 @@ def test_double_precision_beyond_single_is_refused(value: float) -> None:
     assert not finite(block)
     assert not finite(csr_array(block))
     with pytest.raises(InputError, match=r"exceed the range of single precision \(3.4e38\), the first in row 31"):
-        check_finite(features.open(block))
+        refuse_unfinite(features.open(block))
 
 
 @pytest.mark.parametrize("value", [3.4e38, -1e30, 1e-300])
@@ -37,7 +38,7 @@ def test_large_numbers_that_fit_are_not(value: float) -> None:
     block = RNG.standard_normal((50, 7))
     block[31, 2] = value
     assert finite(block)
-    check_finite(features.open(block))
+    refuse_unfinite(features.open(block))
 
 
 def test_fit_and_transform_refuse_the_same() -> None:

@@ -157,3 +157,17 @@ def test_names_that_are_no_names(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["features"], file["names"] = X, np.arange(6)
     assert features.open(tmp_path / "x.h5").names is None
+
+
+@pytest.mark.parametrize("size", [0, 1, 4, 2**31])
+def test_a_chunk_of_impossible_size(tmp_path: Path, size: int) -> None:
+    """libhdf5 2.0 crashes on a chunk of no bytes behind a checksum."""
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("features", data=X, chunks=(3, 4), compression="gzip", fletcher32=True)
+        stored = [file["features"].id.get_chunk_info(i) for i in range(2)]
+    content = (tmp_path / "x.h5").read_bytes()
+    key = stored[1].size.to_bytes(4, "little") + bytes(4) + (3).to_bytes(8, "little")  # size, mask, first row
+    assert content.count(key) == 1
+    (tmp_path / "x.h5").write_bytes(content.replace(key, size.to_bytes(4, "little") + key[4:]))
+    with pytest.raises(FormatError, match="the chunk of row 3 cannot be as the file says"):
+        features.open(tmp_path / "x.h5")

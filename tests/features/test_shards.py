@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import isch
 from isch import features
-from isch.errors import FormatError, InputError
+from isch.errors import FileError, FormatError, InputError
 from isch.features import shards
 from isch.features.write import Writer
 
@@ -74,6 +75,25 @@ def test_more_shards_than_a_process_may_open_files(tmp_path: Path) -> None:
             assert sum(block.shape[0] for _, block in source.batches(64)) == 2 * count
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_sparse_and_dense_shards_together(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", X[:10])
+    sparse.save_npz(tmp_path / "b.npz", sparse.csr_array(X[10:20]))
+    sparse.save_npz(tmp_path / "c.npz", sparse.csr_array(X[20:]))
+    source = features.open(tmp_path)
+    np.testing.assert_array_equal(features.dense(source.read(0, 40)), X)
+    np.testing.assert_array_equal(features.dense(source.take(np.array([3, 15, 39]))), X[[3, 15, 39]])
+    assert sparse.issparse(source.read(15, 25))
+
+
+def test_a_folder_that_may_not_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(_: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", denied)
+    with pytest.raises(FileError, match=rf"{tmp_path.name}: Permission denied"):
+        features.open(tmp_path)
 
 
 def test_a_damaged_shard_is_named(tmp_path: Path) -> None:

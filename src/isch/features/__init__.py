@@ -11,7 +11,7 @@ from isch.errors import FileError, InputError
 from isch.features.arrays import ArrayFeatures, DaskFeatures
 from isch.features.base import Block, Features, Subset, dense, stack
 from isch.features.checks import beyond, finite
-from isch.features.file import FileFeatures
+from isch.features.file import FileFeatures, in_our_words
 from isch.features.formats import SUFFIXES
 from isch.features.shards import OPEN, ShardedFeatures, shard_paths
 from isch.features.sparse import check_indices, checked
@@ -76,7 +76,8 @@ def _open_path(path: Path, member: str | None) -> Features:
 
 
 def _open_folder(path: Path) -> Features:
-    paths, shards = shard_paths(path), list[Features]()
+    with in_our_words(printable(path), "folder of feature files"):
+        paths, shards = shard_paths(path), list[Features]()
     for shard in paths:
         shards.append(FileFeatures(shard))
         if len(paths) > OPEN:

@@ -98,9 +98,11 @@ class Subset(Features):
 
 
 def stack(blocks: Sequence[Block]) -> Block:
-    """Blocks one below the other."""
+    """Blocks one below the other; sparse if all of them are."""
     sparse = [block for block in blocks if isinstance(block, csr_array)]
-    return csr_array(vstack(sparse)) if sparse else np.concatenate([dense(block, None) for block in blocks])
+    if sparse and len(sparse) == len(blocks):
+        return csr_array(vstack(sparse))
+    return np.concatenate([dense(block, None) for block in blocks])
 
 
 def dense(block: Block, dtype: Any = np.float32) -> NDArray[Any]:

@@ -4,6 +4,7 @@ Only what lies in the file itself is read: HDF5 can also point to other files an
 """
 
 import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from isch.files import printable, regular, replacing
 
 KIND = "HDF5 file"
 CHUNK = 1 << 20  # bytes
+CHECKSUM = 4  # bytes that fletcher32 adds to a chunk
+SLACK = 4096  # bytes that a filter may add to what it cannot compress
 FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scale-offset", 32000: "lzf"}
 
 
@@ -147,8 +150,32 @@ def _check_whole(found: Any, where: str) -> None:
         width = REFERENCE.itemsize if found.dtype.hasobject else found.dtype.itemsize
         expected, present, unit = found.size * width, found.id.get_storage_size(), "bytes"
     else:
-        check_memory(math.prod(found.chunks) * found.dtype.itemsize, where)
         expected = math.prod(-(-size // chunk) for size, chunk in zip(found.shape, found.chunks, strict=True))
         present, unit = found.id.get_num_chunks(), "chunks"
     if expected != present:
         raise FormatError(f"{where}: holds {present:,} of {expected:,} {unit}; expected a dataset written in full")
+    if found.chunks is not None:
+        _check_chunks(found, where)
+
+
+def _check_chunks(found: Any, where: str) -> None:
+    """Refuse chunks of impossible size or place, which libhdf5 (2.0) trusts and crashes on."""
+    width = REFERENCE.itemsize if found.dtype.hasobject else found.dtype.itemsize
+    raw, file_size = math.prod(found.chunks) * width, os.path.getsize(found.file.filename)
+    least = 1 + CHECKSUM if found.fletcher32 else 1
+    plain = (1 << found.id.get_create_plist().get_nfilters()) - 1  # the mask of a chunk that no filter was applied to
+    check_memory(raw, where)
+    places = set()
+
+    def check(chunk: Any) -> None:
+        inside = all(
+            o < n and o % c == 0 for o, n, c in zip(chunk.chunk_offset, found.shape, found.chunks, strict=True)
+        )
+        fitting = chunk.size == raw if chunk.filter_mask == plain else least <= chunk.size <= 2 * raw + SLACK
+        if not inside or not fitting or chunk.filter_mask > plain or chunk.byte_offset + chunk.size > file_size:
+            raise FormatError(f"{where}: the chunk of row {chunk.chunk_offset[0]} cannot be as the file says")
+        places.add(chunk.chunk_offset)
+
+    found.id.chunk_iter(check)
+    if len(places) != found.id.get_num_chunks():
+        raise FormatError(f"{where}: two chunks have the same place")
