@@ -24,6 +24,14 @@ def test_text_is_refused_without_advice(tmp_path: Path) -> None:
     assert "pickle" not in str(caught.value)
 
 
+@pytest.mark.parametrize("head", [b"{}", b"(" * 100, b"1" * 30_000, b"__import__('os').getcwd()"])
+def test_headers_that_make_no_sense(tmp_path: Path, head: bytes) -> None:
+    (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\1\0" + len(head).to_bytes(2, "little") + head + bytes(100))
+    with pytest.raises(FormatError, match=r"x\.npy: the header of the \.npy format is damaged") as caught:
+        features.open(tmp_path / "x.npy")
+    assert "trust" not in str(caught.value)
+
+
 @pytest.mark.parametrize("extra", [b"more", -1])
 def test_the_size_must_be_that_of_the_header(tmp_path: Path, extra: bytes | int) -> None:
     np.save(tmp_path / "x.npy", X)

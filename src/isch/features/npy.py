@@ -73,7 +73,10 @@ def header(file: IO[bytes], where: str) -> Header:
     if version not in ((1, 0), (2, 0)):
         raise FormatError(f"{where}: version {version[0]}.{version[1]} of the .npy format; expected 1.0 or 2.0")
     read = layout.read_array_header_1_0 if version == (1, 0) else layout.read_array_header_2_0
-    shape, fortran, dtype = read(file)
+    try:
+        shape, fortran, dtype = read(file)
+    except Exception as error:  # of several kinds; the text may advise to trust the file
+        raise FormatError(f"{where}: the header of the .npy format is damaged, or longer than 10,000 bytes") from error
     if dtype.hasobject:
         raise FormatError(f"{where}: holds Python objects, which are never loaded; expected numbers")
     if min(shape, default=0) < 0:
