@@ -32,6 +32,7 @@ _HOMES = {
     "pairs_within": "isch.search.pairs",
     "pairs_blocks": "isch.search.pairs",
     "near_groups": "isch.search.groups",
+    "MultiIndex": "isch.search.multi_index",
     "Index": "isch.search.index",
     "Encoder": "isch.encoder",
 }

@@ -48,7 +48,7 @@ class Agreement(NamedTuple):
 
 
 @intrinsic
-def _popcount(typing, word):  # type: ignore[no-untyped-def]
+def popcount(typing, word):  # type: ignore[no-untyped-def]
     def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         return builder.ctpop(arguments[0])
 
@@ -140,7 +140,7 @@ def _compare_few(words, rows, radius, agreement, found, count):  # type: ignore[
         for j in range(i + 1, len(rows)):
             a, b, distance, word = rows[i], rows[j], 0, 0
             while word < words.shape[1] and distance <= radius:
-                distance += _popcount(words[a, word] ^ words[b, word])
+                distance += popcount(words[a, word] ^ words[b, word])
                 word += 1
             if distance <= radius and _agree(words, a, b, agreement):
                 found.first[count], found.second[count], found.distance[count] = a, b, distance

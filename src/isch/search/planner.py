@@ -89,7 +89,7 @@ def cheapest(words: Words, n_bits: int, radius: int, best: Cost) -> tuple[Divisi
     """The division that costs least, if less than the best so far."""
     share = max(1, min(SAMPLE_SHARE, len(words) // SAMPLE_ROWS))
     sample, chosen = read_only(np.ascontiguousarray(words[::share])), None
-    spread = Spread.of(_bits(sample[:: max(1, len(sample) // VIEWED_ROWS)])[:, :n_bits])
+    spread = Spread.of(bits_of(sample[:: max(1, len(sample) // VIEWED_ROWS)])[:, :n_bits])
     least = (radius + 1) * (PATH_COST + len(words) * ROW_COST)
     for depth in DEPTHS:
         if radius + depth > n_bits or best.nanoseconds < GOOD_ENOUGH * least:
@@ -137,5 +137,6 @@ def _bucket_sizes(keys: Keys, bits: int) -> NDArray[np.int64]:
     return np.diff(borders, prepend=0, append=len(keys))
 
 
-def _bits(words: Words) -> NDArray[np.bool_]:
+def bits_of(words: Words) -> NDArray[np.bool_]:
+    """The bits (rows, bits) of codes of 64-bit words (rows, words)."""
     return np.unpackbits(words.astype("<u8", copy=False).view(np.uint8), axis=1).view(np.bool_)
