@@ -1,6 +1,6 @@
 """Attacks everything ISCH reads from disk, with random damage and with crafted files, and prints what happened.
 
-    python benchmarks/attack.py                          10,000 byte flips and 1,000 truncations over all targets
+    python benchmarks/attack.py                          10,000 byte flips, 1,000 truncations, 2,000 smears of bytes
     python benchmarks/attack.py --flips 500 --only features
     python benchmarks/attack.py --list
 
@@ -22,7 +22,7 @@ from collections import Counter
 from pathlib import Path
 
 from attacks import TARGETS
-from attacks.engine import BAD, OUTCOMES, Child, attack
+from attacks.engine import BAD, DAMAGES, OUTCOMES, Child, attack
 from report import table
 
 
@@ -31,7 +31,8 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--flips", type=int, default=10_000, help="byte flips, over all targets together")
     parser.add_argument("--cuts", type=int, default=1_000, help="truncations, over all targets together")
-    parser.add_argument("--each", action="store_true", help="--flips and --cuts count per target")
+    parser.add_argument("--smears", type=int, default=2_000, help="runs of changed bytes, over all targets together")
+    parser.add_argument("--each", action="store_true", help="these numbers count per target")
     parser.add_argument("--only", help="the targets whose names begin so")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
@@ -47,15 +48,14 @@ def main() -> int:
         print("\n".join(t.name for t in targets))
         return 0
     share = 1 if chosen.each else max(1, len(targets))
+    amounts = {kind: -(-getattr(chosen, kind) // share) for kind in DAMAGES}
     results: dict[str, Counter[str]] = {}
     notes: list[str] = []
     child = Child(TARGETS)
     with tempfile.TemporaryDirectory() as folder:
         for target in targets:
             place = Path(folder) / target.name.replace(" ", "-")
-            counts, found = attack(
-                child, target, place, -(-chosen.flips // share), -(-chosen.cuts // share), chosen.seed
-            )
+            counts, found = attack(child, target, place, amounts, chosen.seed)
             results[target.name] = counts
             notes += found
     child.stop()

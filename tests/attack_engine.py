@@ -101,7 +101,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for name, target in TARGETS.items():
             flips = 1 if name in ("crashed", "hung") else 2
-            counts, notes = attack(child, target, Path(folder) / name, flips, 1 if name != "hung" else 0)
+            amounts = {"flips": flips, "cuts": 1 if name != "hung" else 0}
+            counts, notes = attack(child, target, Path(folder) / name, amounts)
             results[name] = {**counts, "notes": len(notes)}
     child.stop()
     sys.stdout.write(json.dumps(results))

@@ -42,6 +42,19 @@ def cut(content: bytes, rng: random.Random) -> bytes:
     return content[: rng.randrange(len(content))]
 
 
+def smear(content: bytes, rng: random.Random) -> bytes:
+    """A few bytes in a few places replaced by noise, zeros, ones or what stands elsewhere."""
+    for _ in range(rng.choice([1, 1, 2, 4])):
+        length, elsewhere = rng.choice([2, 4, 8, 16]), rng.randrange(len(content))
+        patches = (rng.randbytes(length), bytes(length), b"\xff" * length, content[elsewhere : elsewhere + length])
+        place = rng.randrange(len(content) if rng.random() < 0.5 else min(len(content), HEADER))
+        content = content[:place] + rng.choice(patches)[: len(content) - place] + content[place + length :]
+    return content
+
+
+DAMAGES: dict[str, Damage] = {"flips": flip, "cuts": cut, "smears": smear}
+
+
 class Child:
     """A process that makes attempts for us. It is started again when it dies or hangs."""
 
@@ -102,9 +115,9 @@ def _attempt(target: Target, path: Path) -> tuple[str, Any]:
 
 
 def attack(
-    child: Child, target: Target, folder: Path, flips: int, cuts: int, seed: int = 0
+    child: Child, target: Target, folder: Path, amounts: dict[str, int], seed: int = 0
 ) -> tuple[Counter[str], list[str]]:
-    """(how many of each outcome, a line for each bad one)."""
+    """(how many of each outcome, a line for each bad one); ``amounts`` says how much of each of ``DAMAGES``."""
     good = folder / "good"
     good.mkdir(parents=True)
     path = target.make(good)
@@ -112,7 +125,7 @@ def attack(
     if outcome != "answer":
         raise RuntimeError(f"{target.name}: the undamaged file was {outcome}: {expected}")
     counts, notes = Counter[str](), list[str]()
-    for label, harmed in _damaged(path, folder / "bad", flips, cuts, seed):
+    for label, harmed in _damaged(path, folder / "bad", amounts, seed):
         _count(target, label, child.ask(target.name, harmed), expected, counts, notes)
     crafts = folder / "crafted"
     crafts.mkdir()
@@ -142,13 +155,13 @@ def _count(
         notes.append(f"{target.name}: {label}: {kind} {answer}".rstrip())
 
 
-def _damaged(path: Path, folder: Path, flips: int, cuts: int, seed: int) -> Iterator[tuple[str, Path]]:
+def _damaged(path: Path, folder: Path, amounts: dict[str, int], seed: int) -> Iterator[tuple[str, Path]]:
     """(what was done, path) of damaged copies, one at a time, each in its turn at the same place."""
     rng = random.Random(f"{seed} {path.name}")
     files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
     files = [p for p in files if p.stat().st_size]
-    for number in range(flips + cuts):
-        damage: Damage = flip if number < flips else cut
+    plan = [DAMAGES[kind] for kind, count in amounts.items() for _ in range(count)]
+    for number, damage in enumerate(plan):
         file = rng.choices(files, [p.stat().st_size + 50 for p in files])[0]
         if path.is_dir() or not folder.exists():  # reading a folder may change it
             shutil.rmtree(folder, ignore_errors=True)

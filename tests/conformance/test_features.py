@@ -194,9 +194,9 @@ def test_every_format_has_a_source(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def attacked() -> dict[str, dict[str, int]]:
-    """200 byte flips, 50 truncations and the crafted files for each format, read in a child process."""
+    """200 byte flips, 50 truncations, 50 smears and the crafted files for each format, read in a child process."""
     script = Path(__file__).parents[2] / "benchmarks" / "attack.py"
-    options = ["--only", "features", "--each", "--flips", "200", "--cuts", "50", "--json"]
+    options = ["--only", "features", "--each", "--flips", "200", "--cuts", "50", "--smears", "50", "--json"]
     done = subprocess.run([sys.executable, str(script), *options], capture_output=True, text=True)
     assert done.stdout, done.stderr
     report = json.loads(done.stdout)
@@ -212,7 +212,7 @@ def test_damage_gives_the_right_values_or_our_error(format: str, attacked: dict[
     mine = [counts for name, counts in attacked.items() if known in name or name.endswith(SUFFIX_OF[format])]
     assert mine
     for counts in mine:
-        assert counts["tried"] >= 250
+        assert counts["tried"] >= 300
         assert counts["tried"] == sum(counts.get(outcome, 0) for outcome in ("refused", "right", "changed"))
 
 
