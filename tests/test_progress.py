@@ -4,7 +4,6 @@ from contextlib import contextmanager
 import pytest
 
 from isch import progress
-from isch.cli import progress as shown
 
 
 def test_silent_by_default(capfd: pytest.CaptureFixture[str]) -> None:
@@ -25,10 +24,3 @@ def test_listeners_hear_every_step() -> None:
         advance(1)
         advance(2)
     assert heard == [("work", 3, 1), ("work", 3, 2)]
-
-
-def test_plain_lines_tell_what_is_left(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(shown, "LINE_SECONDS", 0)
-    with progress.listen(shown.Lines()), progress.task("work", 4, "rows") as advance:
-        advance(2)
-    assert capsys.readouterr().err.startswith("work: 2 of 4 rows, 0 s left")

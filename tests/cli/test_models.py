@@ -172,6 +172,16 @@ def test_help_is_quick_to_import() -> None:
     assert out.endswith("[]\n")
 
 
+def test_info_of_a_model_needs_no_heavy_imports(files: Path) -> None:
+    isch.LSH(8).fit(DIGITS).save("m")
+    code = (
+        "import sys; from isch.cli.program import run; run(['info', 'm'])\n"
+        "print(sorted({'sklearn', 'numba', 'scipy.stats', 'pandas', 'rich'} & set(sys.modules)))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.endswith("[]\n")
+
+
 def test_demo(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "demo")
     assert code == 0

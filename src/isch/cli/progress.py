@@ -1,68 +1,125 @@
-"""Progress at the command line: bars on a terminal, plain lines elsewhere."""
+"""Progress at the command line, on stderr: one display of all stages on a terminal, plain lines elsewhere."""
 
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self
 
 from isch import progress
 
-LINE_SECONDS = 10  # between two plain lines of one task
+LINE_SECONDS = 10  # between two plain lines of one stage
+KEPT_STAGES = 4  # finished ones that stay on the screen
 
 
-def shown() -> AbstractContextManager[None]:
-    """Show the progress of the work inside this block on stderr."""
-    return progress.listen(Bars() if sys.stderr.isatty() else Lines())
+@contextmanager
+def shown() -> Iterator[None]:
+    """Show the progress of the work inside this block."""
+    if sys.stderr is not None and sys.stderr.isatty():
+        with Bars() as bars, progress.listen(bars):
+            yield
+    else:
+        with progress.listen(Lines()):
+            yield
 
 
 class Bars:
-    """Rich progress bars."""
+    """A line per stage: the one at work with its bar and the time it still takes, the last few with the time they took.
 
-    @contextmanager
-    def task(self, label: str, total: int, unit: str) -> Iterator[progress.Advance]:
+    Nothing of it stays on the screen when the work is done.
+    """
+
+    def __enter__(self) -> Self:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
         columns = (
             TextColumn("{task.description:>24}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn(unit),
-            TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(),
+            TextColumn("{task.fields[unit]}"),
+            TextColumn("{task.fields[state]}"),
         )
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-            handle = bars.add_task(label, total=total or None, rate="")
-            start, done = time.monotonic(), 0
+        here = sys.stdout is not None and sys.stdout.isatty()  # else what is printed goes elsewhere, past the display
+        self._display = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=here)
+        self._finished: deque[Any] = deque()
+        self._display.start()
+        return self
 
-            def advance(n: int) -> None:
-                nonlocal done
-                done += n
-                bars.update(handle, advance=n, rate=_rate(done, start, unit))
-
-            yield advance
-
-
-class Lines:
-    """A plain line now and then; nothing for work that is over before the first is due."""
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._display.stop()
 
     @contextmanager
     def task(self, label: str, total: int, unit: str) -> Iterator[progress.Advance]:
-        start = time.monotonic()
-        done, due = 0, start + LINE_SECONDS
+        stage = self._display.add_task(label, total=total or None, unit=unit, state="")
+        clock = Clock(total)
 
         def advance(n: int) -> None:
-            nonlocal done, due
-            done += n
-            now = time.monotonic()
-            if now >= due:
-                left = f", {(now - start) / done * (total - done):.0f} s left" if total else ""
+            clock.advance(n)
+            self._display.update(stage, advance=n, state=clock.state(unit))
+
+        try:
+            yield advance
+        finally:
+            self._display.update(stage, total=clock.done, state=f"in {readable(clock.seconds)}")
+            self._finished.append(stage)
+            while len(self._finished) > KEPT_STAGES:
+                self._display.remove_task(self._finished.popleft())
+
+
+class Lines:
+    """A plain line now and then; nothing for a stage that is over before the first is due."""
+
+    @contextmanager
+    def task(self, label: str, total: int, unit: str) -> Iterator[progress.Advance]:
+        clock = Clock(total)
+        due: float = LINE_SECONDS
+
+        def advance(n: int) -> None:
+            nonlocal due
+            clock.advance(n)
+            if clock.seconds >= due:
                 of = f" of {total}" if total else ""
-                sys.stderr.write(f"{label}: {done}{of} {unit}{left}, {_rate(done, start, unit)}\n")
-                due = now + LINE_SECONDS
+                sys.stderr.write(f"{label}: {clock.done}{of} {unit or 'steps'}, {clock.state(unit)}\n")
+                due = clock.seconds + LINE_SECONDS
 
         yield advance
 
 
-def _rate(done: int, start: float, unit: str) -> str:
-    return f"{done / max(time.monotonic() - start, 1e-3):.3g} {unit or 'steps'}/s"
+class Clock:
+    """How far a stage has come, and how long it still takes."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.done = total, 0
+        self._start = time.monotonic()
+
+    def advance(self, n: int) -> None:
+        """Count steps that were made."""
+        self.done += n
+
+    @property
+    def seconds(self) -> float:
+        """Since the stage began."""
+        return time.monotonic() - self._start
+
+    def state(self, unit: str) -> str:
+        """Speed and time left, in words."""
+        rate = f"{self.done / max(self.seconds, 1e-3):.3g} {unit or 'steps'}/s"
+        if not self.total or not self.done:
+            return rate
+        left = self.seconds / self.done * max(0, self.total - self.done)
+        return f"{rate}, {readable(left)} left"
+
+
+def readable(seconds: float) -> str:
+    """A time as people say it: 48 s, 3 min 20 s, 2 h 05 min."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
