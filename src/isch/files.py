@@ -156,3 +156,20 @@ def _rename(temporary: Path, target: Path) -> None:
             if time.monotonic() >= deadline:
                 raise
             time.sleep(0.02)
+
+
+def plain(path: Path) -> Path:
+    """The path, if a regular file is there that is not a link: a file of a folder that we write ourselves.
+
+    Raises
+    ------
+    FileError
+        There is a link, folder, pipe, socket or device.
+    FileNotFoundError
+        There is nothing.
+    """
+    mode = os.lstat(path).st_mode
+    if stat.S_ISLNK(mode):
+        raise FileError(f"{printable(path)}: is a link, not a regular file")
+    check_regular(path, mode)
+    return path

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from isch import forks
 from isch.errors import FileError, LockedError
 
 POLL_SECONDS = 0.02
@@ -35,7 +36,8 @@ def locked(path: Path, wait: float, doing: str) -> Iterator[None]:
     FileError
         The file is a link, or cannot be written.
     """
-    from filelock import FileLock, Timeout  # takes longer to import than a search takes
+    with forks.importing.entered():
+        from filelock import FileLock, Timeout  # takes longer to import than a search takes
 
     lock = FileLock(path, timeout=max(wait, 0), poll_interval=POLL_SECONDS, thread_local=False)
     try:

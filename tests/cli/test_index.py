@@ -129,7 +129,7 @@ def test_bad_input_is_one_sentence_and_exit_code_2(failing: Path, shell: Shell, 
 def test_verify_names_the_damaged_segment(inputs: Path, shell: Shell) -> None:
     build = ["index", "build", "features.npy", "--model", "model.safetensors", "-o", "v.isch"]
     shell.succeed(*build)
-    (segment,) = (inputs / "v.isch" / "segments").iterdir()
+    (segment,) = (inputs / "v.isch" / "segments").glob("*.codes")
     data = bytearray(segment.read_bytes())
     data[5000] ^= 1
     segment.write_bytes(data)

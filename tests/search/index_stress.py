@@ -1,11 +1,15 @@
 """One writer or one reader of an index under load, for test_reliability: ``index_stress.py role folder seconds seed``.
 
+The role "look" is a reader who may not write to the folder, because it is another user.
+
 Before each change the writer stores what the index must then hold, under the number of the generation to come; a
 reader compares its answers with what was stored for the generation it sees. The writer goes on for the time given and
 until every reader has seen enough generations, however slow the machine; then the readers end.
 """
 
+import os
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -80,7 +84,28 @@ def expected(state: State, query: NDArray[np.uint8], k: int, group: int | None) 
     return list(zip(state["keys"][allowed][order].tolist(), distances[order].tolist(), strict=True))
 
 
-def read(folder: Path, _: float, seed: int) -> None:
+def become_nobody() -> None:
+    """Be a user who may write nowhere; what is needed is imported before, as only root may be able to read it."""
+    with tempfile.TemporaryDirectory() as place, Index.create(Path(place) / "x.isch", n_bits=8 * N_BYTES) as index:
+        index.add(np.zeros((20, N_BYTES), np.uint8), metadata={"group": 0})
+        index.search(np.zeros(N_BYTES, np.uint8), where={"group": 0})
+        index.verify()
+        np.savez(Path(place) / "x.npz", x=np.zeros(3))
+        dict(np.load(Path(place) / "x.npz"))
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+
+
+def look(folder: Path, seconds: float, seed: int) -> None:
+    """Read as another user, who also verifies now and then."""
+    become_nobody()
+    if os.access(folder, os.W_OK) or os.access(folder / "segments", os.W_OK):
+        raise SystemExit("nobody may write")
+    read(folder, seconds, seed, verifying=True)
+
+
+def read(folder: Path, _: float, seed: int, verifying: bool = False) -> None:
     rng, seen = np.random.default_rng(seed), set()
     notes = folder.with_suffix(".states")
     index = Index.open(folder)
@@ -89,6 +114,8 @@ def read(folder: Path, _: float, seed: int) -> None:
             index.refresh()
         elif rng.random() < 0.1:
             index = Index.open(folder)
+        elif verifying and rng.random() < 0.1 and (found := index.verify()):
+            raise SystemExit(f"false alarm: {found}")
         generation = index.info()["generation"]
         if generation == 0:
             continue
@@ -108,4 +135,4 @@ def read(folder: Path, _: float, seed: int) -> None:
 
 if __name__ == "__main__":
     role, folder, seconds, seed = sys.argv[1:]
-    {"read": read, "write": write}[role](Path(folder), float(seconds), int(seed))
+    {"read": read, "look": look, "write": write}[role](Path(folder), float(seconds), int(seed))

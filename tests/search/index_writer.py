@@ -9,6 +9,7 @@ import os
 import sys
 from typing import Any
 
+import filelock  # noqa: F401  so that it is imported once
 import numpy as np
 
 from isch.search.index import Index

@@ -1,133 +1,128 @@
-import sqlite3
-from collections.abc import Iterator
+import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from isch.errors import FileError, FormatError
+from isch.errors import FormatError
 from isch.search import catalog as catalogs
-from isch.search.catalog import CHUNK_IDS, Catalog, Key, SegmentRow, checksum, is_dead
-from isch.search.filters import condition
+from isch.search.catalog import Catalog, DeadRow, SegmentRow, decoded, encoded
 
-SETTINGS = {"n_bits": 8, "n_features": None, "model_digest": None, "keep_features": None}
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    Catalog.create(tmp_path / "catalog.sqlite", SETTINGS)
-    return tmp_path / "catalog.sqlite"
+ROW = SegmentRow("0" * 16, 10, "a" * 64, "b" * 64, "c" * 64, 4096, DeadRow("1" * 16, 3, "d" * 64))
+PLAIN = Catalog("e" * 32, 64, 12, "float16", "f" * 64, 7, 20, (ROW, replace(ROW, name="2" * 16, dead=None)))
+WHERE = Path("x.isch/catalog.json")
 
 
-@pytest.fixture
-def catalog(path: Path) -> Iterator[Catalog]:
-    catalog = Catalog.writing(path)
-    yield catalog
-    catalog.close()
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    catalogs.write(tmp_path, PLAIN)
+    assert catalogs.read(tmp_path) == PLAIN
+    assert PLAIN.n_items == 17
+    assert PLAIN.files == {
+        *(f"{'0' * 16}.{kind}" for kind in ("codes", "features", "items")),
+        *(f"{'2' * 16}.{kind}" for kind in ("codes", "features", "items")),
+        f"{'1' * 16}.dead",
+    }
+    assert [path.name for path in tmp_path.iterdir()] == ["catalog.json"]
 
 
-def test_a_reader_goes_on_seeing_its_moment(path: Path, catalog: Catalog) -> None:
-    with catalog.transaction():
-        catalog.insert_items([(0, "a", None)])
-    reader = Catalog.reading(path)
-    with catalog.transaction():
-        catalog.insert_items([(1, "b", '{"x": 1}')])
-        catalog.remove_items([0])
-    assert reader.items([0, 1]) == {0: ("a", None)}
-    assert reader.dead() == {}
-    later = Catalog.reading(path)
-    assert later.items([0, 1]) == {1: ("b", '{"x": 1}')}
-    assert list(later.dead()) == [0]
-    reader.close()
-    later.close()
+def test_no_byte_changes_unnoticed() -> None:
+    whole = encoded(PLAIN)
+    for place in range(len(whole)):
+        for other in (whole[place] ^ 1, whole[place] ^ 32, 0x20, 0):
+            if other != whole[place]:
+                with pytest.raises(FormatError, match="catalog.json"):
+                    decoded(whole[:place] + bytes([other]) + whole[place + 1 :], WHERE)
+        with pytest.raises(FormatError, match="catalog.json"):
+            decoded(whole[:place], WHERE)
+    with pytest.raises(FormatError, match="checksum"):
+        decoded(whole + b" ", WHERE)
 
 
-def test_a_reader_cannot_write(path: Path) -> None:
-    reader = Catalog.reading(path)
-    with pytest.raises(sqlite3.OperationalError, match="readonly"):
-        reader.set(n_items=3)
-    reader.close()
+def sealed(change: Callable[[dict[str, Any]], object]) -> bytes:
+    """The bytes of a catalog that somebody changed and gave the right checksum."""
+    import hashlib
+
+    content = json.loads(encoded(PLAIN))
+    content.pop("checksum")
+    change(content)
+    text = (json.dumps(content) + "\n").encode()
+    return (json.dumps({**content, "checksum": hashlib.sha256(text).hexdigest()}) + "\n").encode()
 
 
-def test_a_transaction_that_fails_leaves_nothing(catalog: Catalog) -> None:
-    with pytest.raises(KeyboardInterrupt), catalog.transaction():
-        catalog.insert_items([(0, "a", None)])
-        catalog.insert_segment(SegmentRow("s", 0, 1, b"", None))
-        raise KeyboardInterrupt
-    assert catalog.segments() == []
-    assert catalog.ids(["a"]) == {}
+CRAFTED: dict[str, Callable[[dict[str, Any]], object]] = {
+    "no bits": lambda c: c.update(n_bits=0),
+    "endless bits": lambda c: c.update(n_bits=2**40),
+    "real bits": lambda c: c.update(n_bits=64.0),
+    "true bits": lambda c: c.update(n_bits=True),
+    "text": lambda c: c.update(n_bits="64"),
+    "negative": lambda c: c.update(generation=-1),
+    "enormous": lambda c: c.update(added=10**400),
+    "unknown type": lambda c: c.update(keep_features="float64"),
+    "list for type": lambda c: c.update(keep_features=[]),
+    "features without model": lambda c: c.update(model=None),
+    "half a model": lambda c: c.update(n_features=None),
+    "missing": lambda c: c.pop("added"),
+    "further": lambda c: c.update(further=1),
+    "segments as object": lambda c: c.update(segments={}),
+    "segment as list": lambda c: c["segments"].append([]),
+    "segment twice": lambda c: c["segments"].append(c["segments"][1]),
+    "dead file twice": lambda c: c["segments"][1].update(dead=c["segments"][0]["dead"]),
+    "another folder": lambda c: c["segments"][0].update(name="../../other.isch/segments/0000000000000000"),
+    "short name": lambda c: c["segments"][0].update(name="0"),
+    "capital name": lambda c: c["segments"][0].update(name="A" * 16),
+    "name with newline": lambda c: c["segments"][0].update(name="0" * 16 + "\n"),
+    "name of digits elsewhere": lambda c: c["segments"][0].update(name="٠" * 16),
+    "dead elsewhere": lambda c: c["segments"][0]["dead"].update(name="/etc/passwd"),
+    "no rows": lambda c: c["segments"][0].update(n_rows=0),
+    "endless rows": lambda c: c["segments"][0].update(n_rows=2**62),
+    "more dead than rows": lambda c: c["segments"][0]["dead"].update(count=11),
+    "none dead": lambda c: c["segments"][0]["dead"].update(count=0),
+    "no digest": lambda c: c["segments"][0].update(codes=None),
+    "features of one only": lambda c: c["segments"][0].update(features=None),
+    "another format": lambda c: c.update(format="other"),
+    "version 1": lambda c: c.update(version=1),
+    "version as text": lambda c: c.update(version="2"),
+    "id": lambda c: c.update(id="x"),
+}
 
 
-def test_integers_and_texts_are_different_keys(catalog: Catalog) -> None:
-    with catalog.transaction():
-        catalog.insert_items([(0, 1, None), (1, "1", None), (2, -(2**63), None), (3, "x\0y", None), (4, "é", None)])
-    keys: list[Key] = [1, "1", -(2**63), "x\0y", "é"]
-    assert catalog.ids([*keys, "2", 2]) == dict(zip(keys, range(5), strict=True))
-    assert catalog.keys(0, 3) == [(1, "1"), (2, -(2**63)), (3, "x\0y")]
-    assert catalog.largest_integer_key() == 1
+@pytest.mark.parametrize("case", CRAFTED)
+def test_a_crafted_catalog_is_refused(case: str) -> None:
+    assert decoded(sealed(lambda c: None), WHERE) == PLAIN
+    with pytest.raises(FormatError, match=r"^x.isch/catalog.json: ") as raised:
+        decoded(sealed(CRAFTED[case]), WHERE)
+    assert "\n" not in str(raised.value)
+    assert len(str(raised.value)) < 300
 
 
-@given(st.sets(st.integers(0, 3 * CHUNK_IDS), max_size=40), st.integers(0, 3 * CHUNK_IDS), st.integers(0, CHUNK_IDS))
-@settings(max_examples=30, deadline=None)
-def test_dead_ids(tmp_path_factory: pytest.TempPathFactory, ids: set[int], first: int, count: int) -> None:
-    path = tmp_path_factory.mktemp("c") / "catalog.sqlite"
-    Catalog.create(path, SETTINGS)
-    catalog = Catalog.writing(path)
-    catalog.remove_items(ids)
-    asked = np.unique(np.array([*ids, 0, 7, CHUNK_IDS, 3 * CHUNK_IDS], np.int64))
-    np.testing.assert_array_equal(is_dead(catalog.dead(), asked), np.isin(asked, list(ids)))
-    catalog.clear_dead(first, first + count)
-    left = [i for i in ids if not first <= i <= first + count]
-    np.testing.assert_array_equal(is_dead(catalog.dead(), asked), np.isin(asked, left))
-    assert set(catalog.dead()) == {i // CHUNK_IDS for i in left}
-    catalog.close()
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"format": "ISCH index", "segments": ' + b"[" * 5000 + b"]" * 5000 + b"}",
+        b"1" * 10_000,
+        b'{"format": "ISCH index", "version": ' + b"9" * 5000 + b"}",
+    ],
+)
+def test_what_is_no_catalog_is_refused(content: bytes) -> None:
+    with pytest.raises(FormatError, match=r"^x.isch/catalog.json: "):
+        decoded(content, WHERE)
 
 
-def test_the_checksum_tells_types_and_fields_apart() -> None:
-    items: list[tuple[int, Key, str | None]] = [
-        (0, 1, None),
-        (0, "1", None),
-        (1, 1, None),
-        (0, 1, "{}"),
-        (0, "1\n{}", None),
-        (0, "a", '{"b": 1}'),
-    ]
-    assert len({checksum(*item) for item in items}) == len(items)
+def test_a_newer_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(FormatError, match="the index has format version 3; this ISCH reads up to version 2"):
+        decoded(sealed(lambda c: c.update(version=3, new="entry")), WHERE)
 
 
-@pytest.mark.parametrize("text", ['"; DROP TABLE items; --', "' OR '1'='1", "../../etc/passwd", "%s ? :x"])
-def test_texts_are_data(catalog: Catalog, text: str) -> None:
-    import json
-
-    with catalog.transaction():
-        catalog.insert_items([(0, text, json.dumps({"f": text})), (1, "other", '{"f": 1}')])
-    assert catalog.ids([text]) == {text: 0}
-    assert catalog.matching(condition({"f": text})).tolist() == [0]
-    assert catalog.matching(condition({"f": [text, "?"]})).tolist() == [0]
-    field = text.replace('"', "")
-    assert catalog.matching(condition({field: text})).tolist() == []
-
-
-def test_what_is_no_catalog_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "catalog.sqlite"
-    with pytest.raises(FileError, match="no such file"):
-        Catalog.reading(path)
-    path.write_bytes(b"hello " * 100)
-    with pytest.raises(FormatError, match="damaged or not a catalog"):
-        Catalog.reading(path)
-    path.unlink()
-    other = sqlite3.connect(path)
-    other.execute("CREATE TABLE t (x)")
-    other.close()
-    with pytest.raises(FormatError, match="not the catalog of an ISCH index"):
-        Catalog.writing(path)
-
-
-def test_a_newer_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogs, "VERSION", 2)
-    Catalog.create(tmp_path / "c", SETTINGS)
-    monkeypatch.setattr(catalogs, "VERSION", 1)
-    with pytest.raises(FormatError, match="format version 2; this ISCH reads up to 1"):
-        Catalog.reading(tmp_path / "c")
+def test_an_enormous_catalog_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (tmp_path / "catalog.json").open("wb") as file:
+        file.truncate(10 << 30)
+    with pytest.raises(FormatError, match="expected a catalog of at most 67108864 bytes"):
+        catalogs.read(tmp_path)

@@ -83,9 +83,9 @@ class Duplicates(Sequence[Alike]):
 
     def _keys(self, places: NDArray[np.int64]) -> dict[int, Key]:
         """The keys of places among the rows."""
-        ids = self.snapshot.ids(self.rows[places]).tolist()
-        items = self.snapshot.items(ids)
-        return {place: items[item][0] for place, item in zip(places.tolist(), ids, strict=True)}
+        rows = self.rows[places]
+        items = self.snapshot.items(rows)
+        return {place: items[row][0] for place, row in zip(places.tolist(), rows.tolist(), strict=True)}
 
 
 def duplicates(snapshot: Snapshot, radius: int, max_pairs: int = MAX_PAIRS) -> Duplicates:

@@ -9,10 +9,8 @@ it was opened, or last wrote or refreshed. It may be used by many threads, and b
 """
 
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -23,15 +21,17 @@ from numpy.typing import NDArray
 from isch.codes import Codes
 from isch.distances import HAMMING, Distance
 from isch.encoder import Encoder
-from isch.errors import FileError, InputError, ParameterError
+from isch.errors import FileError, FormatError, InputError, ParameterError
+from isch.forks import Lock
 from isch.search import intake
 from isch.search import keys as key_rules
 from isch.search import rerank as reranking
 from isch.search.catalog import VERSION, Key
 from isch.search.duplicates import Duplicates, duplicates
 from isch.search.filters import Where
-from isch.search.folder import building, checked, write_empty
-from isch.search.results import Metadata, Results, collected, parsed
+from isch.search.folder import building, checked, model_file, write_empty
+from isch.search.items import Metadata
+from isch.search.results import Results, collected
 from isch.search.snapshot import Snapshot, take
 from isch.search.verify import problems
 from isch.search.writer import Rows, Writer, writing
@@ -67,7 +67,8 @@ class Index:
     def __init__(self, path: str | os.PathLike[str], *, wait: float = WAIT_SECONDS) -> None:
         self.path = Path(path).absolute()
         self._wait = wait
-        self._writing, self._refreshing = threading.Lock(), threading.Lock()
+        self._writing, self._refreshing = Lock(), Lock()
+        self._model: tuple[str, Encoder] | None = None  # its checksum, and the model
         self._snapshot: Snapshot | None = take(checked(self.path))
 
     @classmethod
@@ -182,14 +183,15 @@ class Index:
             ``results[i]`` is the list of hits of query i: key, distance, score, metadata.
         """
         _check_k(k)
-        snapshot, encoder = self._now, self.encoder if self.has_model else None
-        stage = reranking.stage(rerank, oversample, None if encoder is None else encoder.distance, self._keeps)
-        asked = intake.queries(queries, encoder, self.n_bits)
+        snapshot = self._now
+        encoder, keeps = self._encoder(snapshot), snapshot.catalog.keep_features is not None
+        distance = HAMMING if encoder is None else encoder.distance
+        stage = reranking.stage(rerank, oversample, None if encoder is None else distance, keeps)
+        asked = intake.queries(queries, encoder, snapshot.n_bits)
         allowed = snapshot.allowed(where, None if among is None else key_rules.many(among))
-        found = snapshot.nearest(asked.codes, stage.candidates(k, self.n_bits), self.distance, allowed)
+        found = snapshot.nearest(asked.codes, stage.candidates(k, snapshot.n_bits), distance, allowed)
         distances, rows, scores = stage.order(snapshot, asked, found, k)
-        ids = snapshot.ids(rows)
-        return collected(ids, snapshot.items(np.unique(ids).tolist()), distances, scores)
+        return collected(rows, snapshot.items(rows), distances, scores)
 
     def duplicates(self, radius: int) -> Duplicates:
         """Groups of items whose codes differ in at most ``radius`` bits, every two of a group; also as pairs.
@@ -201,12 +203,11 @@ class Index:
     def get(self, key: Any) -> Item | None:
         """The item under a key, or None."""
         snapshot, wanted = self._now, key_rules.one(key)
-        if (item := snapshot.find([wanted]).get(wanted)) is None:
+        if (row := snapshot.find([wanted]).get(wanted)) is None:
             return None
-        row = np.array([snapshot.row(item)])
-        _, text = snapshot.items([item])[item]
-        features = snapshot.features(row)[0] if self._keeps else None
-        return Item(wanted, snapshot.codes(row)[0], parsed(text), features)
+        rows = np.array([row])
+        features = snapshot.features(rows)[0] if snapshot.catalog.keep_features else None
+        return Item(wanted, snapshot.codes(rows)[0], snapshot.items(rows)[row][1], features)
 
     def __contains__(self, key: Any) -> bool:
         wanted = key_rules.one(key)
@@ -223,11 +224,10 @@ class Index:
         """All items in the order they were added, at most ``rows`` at a time."""
         snapshot = self._now
         for chosen in snapshot.live_rows(rows):
-            ids = snapshot.ids(chosen)
-            items = snapshot.items(ids.tolist())
-            listed = [items[item] for item in ids.tolist()]
-            keys, notes = [key for key, _ in listed], [parsed(text) for _, text in listed]
-            yield Batch(keys, snapshot.codes(chosen), notes, snapshot.features(chosen) if self._keeps else None)
+            items = snapshot.items(chosen)
+            keys, notes = (list(column) for column in zip(*(items[row] for row in chosen.tolist()), strict=True))
+            features = snapshot.features(chosen) if snapshot.catalog.keep_features else None
+            yield Batch(keys, snapshot.codes(chosen), notes, features)
 
     def fields(self) -> list[str]:
         """The names of all fields that the metadata of any item has."""
@@ -238,7 +238,7 @@ class Index:
         with self._refreshing:  # else the slower of two threads could bring back an older moment
             before = self._now
             self._snapshot = after = take(self.path, before.segments)
-        return after.generation != before.generation
+        return after.catalog.moment != before.catalog.moment
 
     def verify(self) -> list[str]:
         """Read everything and compare it with its checksums: a sentence for each problem, none if all is well."""
@@ -256,9 +256,9 @@ class Index:
             "n_bits": snapshot.n_bits,
             "method": self.hasher.name if self.has_model else None,
             "describer": self.encoder.describer.name if self.has_model and self.encoder.describer else None,
-            "n_features": snapshot.meta["n_features"],
-            "keep_features": snapshot.meta["keep_features"],
-            "generation": snapshot.generation,
+            "n_features": snapshot.catalog.n_features,
+            "keep_features": snapshot.catalog.keep_features,
+            "generation": snapshot.catalog.generation,
             "bytes": snapshot.n_file_bytes,
         }
 
@@ -270,14 +270,27 @@ class Index:
     @property
     def has_model(self) -> bool:
         """Whether the index takes features; one without a model takes codes."""
-        return self._now.meta["model_digest"] is not None
+        return self._now.catalog.model is not None
 
-    @cached_property
+    @property
     def encoder(self) -> Encoder:
         """What makes codes from features, or from pictures."""
-        if not self.has_model:
+        encoder = self._encoder(self._now)
+        if encoder is None:
             raise InputError(f"{self.path}: the index has no model; it takes codes")
-        return Encoder.load(self.path / "model.safetensors")
+        return encoder
+
+    def _encoder(self, snapshot: Snapshot) -> Encoder | None:
+        """The model of a moment; another index may have come to stand in the place of the first one."""
+        wanted, loaded = snapshot.catalog, self._model
+        if wanted.model is None or (loaded is not None and loaded[0] == wanted.model):
+            return None if wanted.model is None or loaded is None else loaded[1]
+        path = model_file(self.path, wanted)
+        encoder = Encoder.load(path)
+        if (encoder.n_bits, encoder.n_features) != (wanted.n_bits, wanted.n_features):
+            raise FormatError(f"{path}: expected a model from {wanted.n_features} features to {wanted.n_bits} bits")
+        self._model = wanted.model, encoder
+        return encoder
 
     @property
     def hasher(self) -> "Hasher":
@@ -311,19 +324,16 @@ class Index:
         snapshot = self._snapshot
         if snapshot is None:
             raise FileError(f"{self.path}: the index was closed")
-        if snapshot.pid != os.getpid():
-            snapshot.abandon()
-            snapshot = self._snapshot = take(self.path, snapshot.segments)
         return snapshot
 
     @property
     def _keeps(self) -> bool:
-        return bool(self._now.meta["keep_features"])
+        return self._now.catalog.keep_features is not None
 
     @contextmanager
     def _changing(self) -> Iterator[Writer]:
-        _ = self._now
-        with self._writing, writing(self.path, self._wait) as writer:
+        known = self._now.segments
+        with self._writing, writing(self.path, self._wait, known) as writer:
             yield writer
         self.refresh()
 
@@ -334,7 +344,7 @@ class Index:
     def _rows(self, source: Any) -> Rows:
         if not self.has_model:
             return intake.code_rows(source, self.n_bits)
-        return intake.feature_rows(source, self.encoder, self._now.meta["keep_features"])
+        return intake.feature_rows(source, self.encoder, self._now.catalog.keep_features)
 
 
 def _check_k(k: int) -> None:

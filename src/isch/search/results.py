@@ -1,16 +1,14 @@
 """What a search in an index gives."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, overload
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isch.search.catalog import Key
-
-Metadata = dict[str, Any] | None
+from isch.search.items import Metadata
 
 
 class Hit(NamedTuple):
@@ -47,18 +45,12 @@ class Results(Sequence[list[Hit]]):
 
 
 def collected(
-    ids: NDArray[np.int64],
-    items: dict[int, tuple[Key, str | None]],
+    rows: NDArray[np.int64],
+    items: dict[int, tuple[Key, Metadata]],
     distances: NDArray[np.int32] | NDArray[np.float32],
     scores: NDArray[np.float32] | None,
 ) -> Results:
-    """Results from ids (queries, hits) and the items they name."""
-    notes = {i: parsed(text) for i, (_, text) in items.items()}
-    listed: list[list[int]] = ids.tolist()
-    keys = [[items[i][0] for i in row] for row in listed]
-    return Results(keys, distances, scores, [[notes[i] for i in row] for row in listed])
-
-
-def parsed(text: str | None) -> Metadata:
-    """Metadata from the JSON the catalog holds."""
-    return None if text is None else json.loads(text)
+    """Results from rows (queries, hits) and the items they name."""
+    found = [[items[row] for row in some] for some in rows.tolist()]
+    keys = [[key for key, _ in some] for some in found]
+    return Results(keys, distances, scores, [[metadata for _, metadata in some] for some in found])

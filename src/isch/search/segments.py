@@ -1,14 +1,15 @@
-"""Segments: immutable, checksummed files of rows, memory-mapped. docs/formats.md gives them byte by byte.
+"""Segments: some rows of an index in files that never change. docs/formats.md gives them byte by byte.
 
-A codes segment holds packed codes in the kernels' own layout, tiles of 8 rows as uint64 (tile, word, lane), and the id
-of each row; ids rise with the rows. A features segment holds the original rows of the same items, row-major.
+A codes file holds packed codes in the kernels' own layout, tiles of 8 rows as uint64 (tile, word, lane). A features
+file holds the original vectors of the same rows. Both are memory-mapped. A dead file has a bit for each row that was
+deleted since. Each begins with the same header, and checksums cover every byte. Keys and metadata are in items.py.
 """
 
 import hashlib
 import os
 import struct
 from dataclasses import dataclass
-from functools import cached_property
+from math import prod
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
@@ -18,19 +19,22 @@ from numpy.typing import NDArray
 
 from isch.codes import Codes, width
 from isch.errors import FileError, FormatError
-from isch.files import sync
+from isch.files import plain
+from isch.search.catalog import Catalog, DeadRow, SegmentRow
 from isch.search.exact import tiles
+from isch.search.items import Items
 from isch.search.kernels import LANES
 
 MAGIC = b"ISCHSEG\0"
-VERSION = 1
+VERSION = 2
 HEADER_BYTES = 4096
 DIGEST_BYTES = 32
-CODES, FEATURES = 1, 2  # kinds
+CODES, FEATURES, DEAD = 1, 2, 3  # kinds
+_NAMES = {CODES: "codes", FEATURES: "features", DEAD: "deleted rows"}
 _FIELDS = struct.Struct("<8sIIQIIqQQ32s")
 _READ_BYTES = 4 << 20
 
-Ids = NDArray[np.int64]
+Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,11 @@ class Header:
 
     kind: int
     n_rows: int
-    n_columns: int  # bits a code, or dimensions
-    item_bytes: int  # bytes of one value
-    first_id: int
+    n_columns: int  # bits per code, or dimensions
+    item_bytes: int  # bytes per value
+    first_id: int  # version 1
     body_bytes: int
-    ids_bytes: int  # 0 when the ids are consecutive
+    ids_bytes: int  # version 1
     body_digest: bytes  # SHA-256 of what follows the header
 
     def encode(self) -> bytes:
@@ -69,9 +73,9 @@ class Header:
         return HEADER_BYTES + self.body_bytes + self.ids_bytes
 
 
-def read_header(path: Path) -> tuple[Header, bytes]:
+def read_header(path: Path) -> tuple[Header, str]:
     """(header, digest of the header) of a segment file whose size is what the header says."""
-    with path.open("rb") as file:
+    with plain(path).open("rb") as file:
         page = file.read(HEADER_BYTES)
         size = os.fstat(file.fileno()).st_size
     if page[: len(MAGIC)] != MAGIC or len(page) < HEADER_BYTES:
@@ -85,19 +89,56 @@ def read_header(path: Path) -> tuple[Header, bytes]:
     header = Header(*fields)
     if size != header.file_bytes:
         raise FormatError(f"{path}: the segment is damaged (expected {header.file_bytes} bytes; got {size})")
-    return header, digest
+    return header, digest.hex()
 
 
-def check_body(path: Path) -> None:
-    """Read a whole segment and compare it with its checksum."""
-    header, _ = read_header(path)
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        file.seek(HEADER_BYTES)
-        while chunk := file.read(_READ_BYTES):
-            digest.update(chunk)
-    if digest.digest() != header.body_digest:
-        raise FormatError(f"{path}: the segment is damaged (its content does not match its checksum)")
+class SegmentFile:
+    """An open segment file: its header is right, the rest is mapped and not read yet.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    kind : int
+        CODES, FEATURES or DEAD.
+    shape : (int, int)
+        Its rows, and its columns: bits per code, dimensions, or 1.
+    digest : str
+        The digest of its header, as the catalog has it.
+    """
+
+    def __init__(self, path: Path, kind: int, shape: tuple[int, int], digest: str) -> None:
+        self.path = path
+        self.header, found = read_header(path)
+        if (self.header.kind, self.header.n_rows, self.header.n_columns) != (kind, *shape):
+            raise FormatError(f"{path}: expected {_NAMES[kind]}, {shape[0]} rows of {shape[1]}")
+        if found != digest:
+            raise FormatError(f"{path}: not the segment that the catalog lists under this name")
+        self._bytes = np.asarray(np.memmap(path, np.uint8, "r", HEADER_BYTES, self.header.file_bytes - HEADER_BYTES))
+
+    def array(self, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
+        """The body as an array."""
+        item_bytes = np.dtype(dtype).itemsize
+        n_bytes = prod(shape) * item_bytes
+        if (n_bytes, item_bytes) != (self.header.body_bytes, self.header.item_bytes):
+            raise FormatError(f"{self.path}: expected {n_bytes} bytes of {_NAMES[self.header.kind]}")
+        return self._bytes[:n_bytes].view(dtype).reshape(shape)
+
+    def ids(self) -> Rows:
+        """The ids of the rows, which version 1 has."""
+        if self.header.ids_bytes not in (0, 8 * self.header.n_rows):
+            raise FormatError(f"{self.path}: expected an id for each of {self.header.n_rows} rows")
+        if self.header.ids_bytes:
+            return self._bytes[self.header.body_bytes :].view("<i8")
+        return np.arange(self.header.n_rows, dtype=np.int64) + self.header.first_id
+
+    def check(self) -> None:
+        """Read everything and compare it with its checksum."""
+        digest = hashlib.sha256()
+        for start in range(0, len(self._bytes), _READ_BYTES):
+            digest.update(self._bytes[start : start + _READ_BYTES].data)
+        if digest.digest() != self.header.body_digest:
+            raise FormatError(f"{self.path}: the segment is damaged (its content does not match its checksum)")
 
 
 def gather(table: NDArray[np.uint64], rows: NDArray[np.integer[Any]], n_bytes: int) -> Codes:
@@ -114,7 +155,7 @@ class SegmentWriter:
         self._dtype = np.dtype(dtype).newbyteorder("<")
         self._rest = np.empty((0, width(n_columns)), np.uint8)  # rows that do not fill a tile yet
         self._digest = hashlib.sha256()
-        self._bytes = self._n_rows = 0
+        self._bytes = self.n_rows = 0
         self._file: BinaryIO
 
     def __enter__(self) -> Self:
@@ -137,28 +178,30 @@ class SegmentWriter:
         full = len(rows) // LANES * LANES
         self._write(tiles(rows[:full]))
         self._rest = rows[full:].copy()
-        self._n_rows += len(codes)
+        self.n_rows += len(codes)
 
     def append_rows(self, rows: NDArray[Any]) -> None:
         """Add rows of features."""
         self._write(np.ascontiguousarray(rows, dtype=self._dtype))
-        self._n_rows += len(rows)
+        self.n_rows += len(rows)
 
-    def finish(self, ids: Ids) -> bytes:
-        """Write what is left, the ids and the header, and force it all to disk; gives the header's digest."""
+    def append_marks(self, marks: NDArray[np.bool_]) -> None:
+        """Add a mark for each row, in one go."""
+        self._write(np.packbits(marks))
+        self.n_rows += len(marks)
+
+    def finish(self) -> str:
+        """Write what is left and the header, and force it all to disk; gives the header's digest."""
         if len(self._rest):
             self._write(tiles(self._rest))
-        body_bytes = self._bytes
-        if self._kind == CODES and not consecutive(ids):
-            self._write(ids.astype("<i8"))
         header = Header(
             self._kind,
-            self._n_rows,
+            self.n_rows,
             self._n_columns,
             self._dtype.itemsize,
-            int(ids[0]),
-            body_bytes,
-            self._bytes - body_bytes,
+            0,
+            self._bytes,
+            0,
             self._digest.digest(),
         )
         self._file.seek(0)
@@ -166,8 +209,7 @@ class SegmentWriter:
         self._file.write(page)
         self._file.flush()
         os.fsync(self._file.fileno())
-        sync(self._path.parent)
-        return page[-DIGEST_BYTES:]
+        return page[-DIGEST_BYTES:].hex()
 
     def _write(self, array: NDArray[Any]) -> None:
         data = array.reshape(-1).view(np.uint8).data
@@ -176,79 +218,60 @@ class SegmentWriter:
         self._bytes += array.nbytes
 
 
-def consecutive(ids: Ids) -> bool:
-    """Whether rising ids have no gap."""
-    return int(ids[-1]) - int(ids[0]) == len(ids) - 1
-
-
 class Segment:
-    """An open codes segment, and the features of the same items if they are kept."""
+    """An open segment: codes, items, and features if they are kept.
 
-    def __init__(self, folder: Path, name: str, with_features: bool = False) -> None:
-        self.name = name
-        self.path = codes_path(folder, name)
-        self.header, self.digest = read_header(self.path)
-        self.n_rows, self.n_bits, self.first_id = self.header.n_rows, self.header.n_columns, self.header.first_id
-        words = width(width(self.n_bits))
-        shape = (width(self.n_rows), words, LANES)
-        if self.header.kind != CODES or self.header.body_bytes != np.prod(shape) * 8:
-            raise FormatError(f"{self.path}: not a segment of codes")
-        self.tiles: NDArray[np.uint64] = _mapped(self.path, "<u8", HEADER_BYTES, shape)
-        self._ids: Ids | None = None
-        if self.header.ids_bytes:
-            self._ids = _mapped(self.path, "<i8", HEADER_BYTES + self.header.body_bytes, (self.n_rows,))
+    Parameters
+    ----------
+    folder : Path
+        Where its codes and features are.
+    row : SegmentRow
+        What the catalog knows of it.
+    catalog : Catalog
+        The index it belongs to.
+    items_folder : Path
+        Where its items are.
+    """
+
+    def __init__(self, folder: Path, row: SegmentRow, catalog: Catalog, items_folder: Path) -> None:
+        self.row, self.n_bits = row, catalog.n_bits
+        self.files = [SegmentFile(folder / f"{row.name}.codes", CODES, (row.n_rows, catalog.n_bits), row.codes)]
+        shape = (width(row.n_rows), width(width(catalog.n_bits)), LANES)
+        self.tiles: NDArray[np.uint64] = self.files[0].array("<u8", shape)
         self.features: NDArray[Any] | None = None
-        self.features_digest: bytes | None = None
-        self.n_file_bytes = self.header.file_bytes
-        if with_features:
-            self.features, self.features_digest = self._open_features(features_path(folder, name))
+        if row.features is not None:
+            vectors = (row.n_rows, catalog.n_features or 0)
+            self.files.append(SegmentFile(folder / f"{row.name}.features", FEATURES, vectors, row.features))
+            self.features = self.files[1].array("<f2" if catalog.keep_features == "float16" else "<f4", vectors)
+        self.items = Items(items_folder / f"{row.name}.items", row.n_rows, row.items_bytes, row.items)
 
     def __len__(self) -> int:
-        return self.n_rows
+        return self.row.n_rows
 
-    @cached_property
-    def last_id(self) -> int:
-        """The id of the last row."""
-        return self.first_id + self.n_rows - 1 if self._ids is None else int(self._ids[-1])
-
-    def ids(self, rows: NDArray[np.integer[Any]] | slice = slice(None)) -> Ids:
-        """The ids of rows."""
-        if self._ids is not None:
-            return self._ids[rows]
-        if isinstance(rows, slice):
-            return np.arange(*rows.indices(self.n_rows), dtype=np.int64) + self.first_id
-        return rows + np.int64(self.first_id)
-
-    def rows(self, ids: Ids) -> NDArray[np.int64]:
-        """The rows of those of some rising ids that are here."""
-        inside = ids[np.searchsorted(ids, self.first_id) : np.searchsorted(ids, self.last_id, side="right")]
-        if self._ids is None:
-            return inside - self.first_id
-        rows = np.searchsorted(self._ids, inside).astype(np.int64, copy=False)
-        here: NDArray[np.bool_] = self._ids[rows] == inside
-        return rows[here]
+    @property
+    def n_file_bytes(self) -> int:
+        """Bytes of its files."""
+        return sum(file.header.file_bytes for file in self.files) + self.items.n_bytes
 
     def codes(self, rows: NDArray[np.integer[Any]]) -> Codes:
         """The packed codes of rows."""
         return gather(self.tiles, rows, width(self.n_bits))
 
-    def _open_features(self, path: Path) -> tuple[NDArray[Any], bytes]:
-        header, digest = read_header(path)
-        if header.kind != FEATURES or header.n_rows != self.n_rows or header.item_bytes not in (2, 4):
-            raise FormatError(f"{path}: expected the features of the {self.n_rows} items of segment {self.name}")
-        self.n_file_bytes += header.file_bytes
-        return _mapped(path, f"<f{header.item_bytes}", HEADER_BYTES, (self.n_rows, header.n_columns)), digest
+
+def write_dead(folder: Path, name: str, marks: NDArray[np.bool_]) -> DeadRow:
+    """Write which rows of a segment are deleted."""
+    with SegmentWriter(folder / f"{name}.dead", DEAD, 1, np.uint8) as writer:
+        writer.append_marks(marks)
+        return DeadRow(name, int(np.count_nonzero(marks)), writer.finish())
 
 
-def codes_path(folder: Path, name: str) -> Path:
-    """The codes file of a segment."""
-    return folder / f"{name}.codes"
-
-
-def features_path(folder: Path, name: str) -> Path:
-    """The features file of a segment."""
-    return folder / f"{name}.features"
-
-
-def _mapped(path: Path, dtype: str, offset: int, shape: tuple[int, ...]) -> NDArray[Any]:
-    return np.asarray(np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=shape))
+def read_dead(folder: Path, row: SegmentRow) -> NDArray[np.bool_] | None:
+    """Which rows of a segment are not deleted, checked; None: all."""
+    if row.dead is None:
+        return None
+    file = SegmentFile(folder / f"{row.dead.name}.dead", DEAD, (row.n_rows, 1), row.dead.digest)
+    file.check()
+    marks = np.unpackbits(file.array("u1", (width(row.n_rows),)), count=row.n_rows).view(np.bool_)
+    if np.count_nonzero(marks) != row.dead.count:
+        raise FormatError(f"{file.path}: expected {row.dead.count} deleted rows; got {np.count_nonzero(marks)}")
+    return ~marks

@@ -1,17 +1,14 @@
 """What a reader sees: one moment of an index, whatever writers do meanwhile.
 
-A row of the snapshot is its place among the rows of all segments in the order of their ids, so sorting by row is
-sorting by id, and no answer depends on how the rows are cut into segments.
+A row of the snapshot is its place among the rows of all segments, in the order they were added, so no answer depends on
+how the rows are cut into segments. All files are opened at the beginning; those that a writer removes later stay
+readable here.
 """
 
-import os
-import sqlite3
-import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -19,11 +16,15 @@ from numpy.typing import NDArray
 
 from isch.codes import Codes, width
 from isch.distances import Distance
-from isch.errors import FormatError
-from isch.search.catalog import Catalog, Key, is_dead, translated
+from isch.errors import FileError, FormatError
+from isch.forks import Lock
+from isch.search import catalog as catalogs
+from isch.search import version1
+from isch.search.catalog import Catalog, Key
 from isch.search.exact import CodeTable, nearest
 from isch.search.filters import Where, condition
-from isch.search.segments import Segment
+from isch.search.items import Metadata
+from isch.search.segments import Segment, read_dead
 
 FILTERS = 16  # filters whose rows are remembered
 ATTEMPTS = 100  # at opening, each of which loses against a compaction
@@ -33,56 +34,41 @@ Allowed = list[Rows]  # for each segment, the rows that may be found
 
 
 class Snapshot:
-    """A moment of an index."""
+    """A moment of an index.
 
-    def __init__(self, folder: Path, known: Iterable[Segment] = ()) -> None:
-        self.folder, self.pid = folder, os.getpid()
-        self.catalog = Catalog.reading(folder / "catalog.sqlite")
-        self.lock = threading.Lock()
-        self._finalizer = weakref.finalize(self, _close, self.catalog.connection, self.pid)
-        with translated(self.catalog.path):
-            self.meta: dict[str, Any] = self.catalog.meta()
-            self.dead = self.catalog.dead()
-            self.listed = self.catalog.segments()
-        self.n_bits, self.n_bytes = int(self.meta["n_bits"]), width(int(self.meta["n_bits"]))
-        opened = {segment.name: segment for segment in known}
-        self.segments = [opened.get(row.name) or self._open(row.name) for row in self.listed]
-        for row, segment in zip(self.listed, self.segments, strict=True):
-            if (row.digest, row.features_digest) != (segment.digest, segment.features_digest):
-                raise FormatError(f"{segment.path}: not the segment that the catalog lists under this name")
+    Parameters
+    ----------
+    folder : Path
+        The index.
+    catalog : Catalog
+        The state to open.
+    items_folder : Path
+        Where the items and the marks of deleted rows are.
+    known : iterable of Segment
+        Segments that are open already.
+    """
+
+    def __init__(self, folder: Path, catalog: Catalog, items_folder: Path, known: Iterable[Segment] = ()) -> None:
+        self.folder, self.catalog = folder, catalog
+        self.n_bits, self.n_bytes = catalog.n_bits, width(catalog.n_bits)
+        opened = {segment.row.content: segment for segment in known}
+        self.segments: list[Segment] = []
+        self.live: list[NDArray[np.bool_] | None] = []  # for each segment, which rows are not deleted; None: all
+        for row in catalog.segments:
+            self.segments.append(opened.get(row.content) or Segment(folder / "segments", row, catalog, items_folder))
+            self.live.append(read_dead(items_folder, row))
         self.offsets = np.cumsum([0, *map(len, self.segments)])
+        self._lock = Lock()
         self._filters: OrderedDict[str, Allowed] = OrderedDict()
 
-    def _open(self, name: str) -> Segment:
-        segment = Segment(self.folder / "segments", name, bool(self.meta["keep_features"]))
-        if segment.n_bits != self.n_bits:
-            raise FormatError(f"{segment.path}: expected codes of {self.n_bits} bits; got {segment.n_bits}")
-        return segment
-
     def __len__(self) -> int:
-        return int(self.meta["n_items"])
-
-    @property
-    def generation(self) -> int:
-        """How many changes came before this moment."""
-        return int(self.meta["generation"])
+        return self.catalog.n_items
 
     @property
     def n_file_bytes(self) -> int:
         """Bytes of catalog, model and segments."""
-        others = [self.folder / name for name in ("catalog.sqlite", "catalog.sqlite-wal", "model.safetensors")]
-        return sum(s.n_file_bytes for s in self.segments) + sum(p.stat().st_size for p in others if p.exists())
-
-    @cached_property
-    def live(self) -> list[NDArray[np.bool_] | None]:
-        """For each segment, which rows are not deleted; None: all."""
-        return [self._live(segment) for segment in self.segments]
-
-    def _live(self, segment: Segment) -> NDArray[np.bool_] | None:
-        if not self.dead:
-            return None
-        dead = is_dead(self.dead, segment.ids())
-        return ~dead if dead.any() else None
+        model = (self.folder / "model.safetensors").stat().st_size if self.catalog.model else 0
+        return len(catalogs.encoded(self.catalog)) + model + sum(segment.n_file_bytes for segment in self.segments)
 
     def live_rows(self, at_once: int) -> Iterator[Rows]:
         """The numbers of all rows that are not deleted, in order, at most ``at_once`` at a time."""
@@ -93,24 +79,28 @@ class Snapshot:
 
     def allowed(self, where: Where | None, among: list[Key] | None) -> Allowed | None:
         """The rows of each segment that a filter and a list of keys allow; None: all."""
-        listed = None if among is None else self._listed(among)
+        listed = None if among is None else self.split(self.find(among).values())
         if where is None:
             return listed
         fitting = self._fitting(where)
         return fitting if listed is None else [np.intersect1d(*both) for both in zip(fitting, listed, strict=True)]
 
-    def _listed(self, keys: list[Key]) -> Allowed:
-        ids = np.unique(np.fromiter(self.find(keys).values(), np.int64))
-        return [segment.rows(ids) for segment in self.segments]
+    def split(self, rows: Iterable[int]) -> Allowed:
+        """Rows of the snapshot as rows of each segment."""
+        every = np.sort(np.fromiter(rows, np.int64))
+        starts = np.searchsorted(every, self.offsets)
+        return [every[a:b] - offset for a, b, offset in zip(starts, starts[1:], self.offsets, strict=False)]
 
     def _fitting(self, where: Where) -> Allowed:
         wanted = condition(where)
         name = repr(wanted)
-        with self.lock:
+        with self._lock:
             if name not in self._filters:
-                with translated(self.catalog.path):
-                    ids = self.catalog.matching(wanted)
-                self._filters[name] = [segment.rows(ids) for segment in self.segments]
+                self._filters[name] = [
+                    rows if live is None else rows[live[rows]]
+                    for segment, live in zip(self.segments, self.live, strict=True)
+                    for rows in [segment.items.matching(wanted)]
+                ]
                 while len(self._filters) > FILTERS:
                     self._filters.popitem(last=False)
             self._filters.move_to_end(name)
@@ -138,91 +128,86 @@ class Snapshot:
         """The codes of a segment, as they lie on disk."""
         return CodeTable.from_tiles(self.segments[i].tiles, len(self.segments[i]), self.n_bytes)
 
-    def ids(self, rows: Rows) -> Rows:
-        """The ids of rows."""
-        return self._collect(rows, np.empty(rows.shape, np.int64), Segment.ids)
-
     def codes(self, rows: Rows) -> Codes:
         """The codes of rows."""
         return self._collect(rows, np.empty((*rows.shape, self.n_bytes), np.uint8), Segment.codes)
 
     def features(self, rows: Rows) -> NDArray[np.float32]:
         """The original features of rows, where the index keeps them."""
-        out = np.empty((*rows.shape, int(self.meta["n_features"])), np.float32)
+        out = np.empty((*rows.shape, self.catalog.n_features or 0), np.float32)
         return self._collect(rows, out, lambda segment, local: segment.features[local])
 
     def _collect(self, rows: Rows, out: NDArray[Any], read: Any) -> NDArray[Any]:
         """``read(segment, its rows)`` for the rows of each segment."""
+        for segment, here, local in self._owners(rows):
+            out[here] = read(segment, local)
+        return out
+
+    def _owners(self, rows: Rows) -> Iterator[tuple[Segment, NDArray[np.bool_], Rows]]:
+        """(segment, which of the rows are its own, their places in it)."""
         owners = np.searchsorted(self.offsets, rows, side="right") - 1
         for i in np.unique(owners):
             here = owners == i
-            out[here] = read(self.segments[i], rows[here] - self.offsets[i])
-        return out
+            yield self.segments[i], here, rows[here] - self.offsets[i]
 
-    def items(self, ids: Iterable[int]) -> dict[int, tuple[Key, str | None]]:
-        """(key, metadata as JSON) of ids."""
-        with self.lock, translated(self.catalog.path):
-            return self.catalog.items(ids)
+    def items(self, rows: Rows) -> dict[int, tuple[Key, Metadata]]:
+        """(key, metadata) of rows."""
+        found: dict[int, tuple[Key, Metadata]] = {}
+        wanted = np.unique(rows)
+        for segment, here, local in self._owners(wanted):
+            named = segment.items.named(local.tolist())
+            found.update((row, named[place]) for row, place in zip(wanted[here].tolist(), local.tolist(), strict=True))
+        return found
 
-    def find(self, keys: list[Key]) -> dict[Key, int]:
-        """The ids of those of some keys that exist."""
-        with self.lock, translated(self.catalog.path):
-            return self.catalog.ids(keys)
+    def find(self, keys: Iterable[Key]) -> dict[Key, int]:
+        """The rows of those of some keys that exist."""
+        wanted, found = set(keys), dict[Key, int]()
+        for segment, offset, live in zip(self.segments, self.offsets.tolist(), self.live, strict=False):
+            here = segment.items.find(wanted)
+            found.update((key, row + offset) for key, row in here.items() if live is None or live[row])
+        return found
 
     def fields(self) -> list[str]:
-        """The names of all fields of the metadata."""
-        with self.lock, translated(self.catalog.path):
-            return self.catalog.fields()
-
-    def row(self, item: int) -> int:
-        """The row of an id that exists."""
-        wanted = np.array([item])
-        for segment, offset in zip(self.segments, self.offsets, strict=False):
-            if len(rows := segment.rows(wanted)):
-                return int(rows[0] + offset)
-        raise FormatError(f"{self.folder}: item {item} is in no segment; isch index verify tells more")
+        """The names of all fields of the metadata, in the order of the alphabet."""
+        parts = zip(self.segments, self.live, strict=True)
+        return sorted(set[str]().union(*(segment.items.fields(live) for segment, live in parts)))
 
     def keys(self) -> Iterator[Key]:
         """All keys in the order they were added."""
-        last = -1
-        while True:
-            with self.lock, translated(self.catalog.path):
-                found = self.catalog.keys(last, 10_000)
-            if not found:
-                return
-            yield from (key for _, key in found)
-            last = found[-1][0]
-
-    def abandon(self) -> None:
-        """Keep the connection open for ever: it came here through a fork, and closing it could upset the parent."""
-        _inherited.append(self.catalog.connection)
-
-
-_inherited: list[sqlite3.Connection] = []
+        for segment, live in zip(self.segments, self.live, strict=True):
+            yield from (key for row, key, _ in segment.items.all() if live is None or live[row])
 
 
 def take(folder: Path, known: Iterable[Segment] = ()) -> Snapshot:
-    """The latest moment. A file that a compaction removed while we opened is no error: the next attempt is later."""
+    """The latest moment of an index.
+
+    A file that a compaction removed while we opened is no error: the next attempt is later.
+    """
     known, before = list(known), None
     for _ in range(ATTEMPTS):
+        catalog: Catalog | None = None
         try:
-            return Snapshot(folder, known)
+            if version1.found(folder):
+                return _converted(folder)
+            catalog = catalogs.read(folder)
+            return Snapshot(folder, catalog, folder / "segments", known)
         except FileNotFoundError as error:
-            now = _generation(folder)
-            if now == before:
-                raise FormatError(f"{error.filename}: a segment of the index is missing") from error
-            before = now
+            if catalog == before or error.filename is None:
+                raise FormatError(f"{error.filename}: a file of the index is missing") from error
+            before = catalog
+        except OSError as error:
+            raise worded(error, folder) from error
     raise FormatError(f"{folder}: its segments vanish faster than they can be opened")
 
 
-def _generation(folder: Path) -> int:
-    catalog = Catalog.reading(folder / "catalog.sqlite")
-    try:
-        return int(catalog.meta()["generation"])
-    finally:
-        catalog.close()
+def worded(error: OSError, folder: Path) -> FileError:
+    """An error of the system as one of ours."""
+    if isinstance(error, FileError):
+        return error
+    return FileError(f"{error.filename or folder}: {error.strerror or error}")
 
 
-def _close(connection: sqlite3.Connection, pid: int) -> None:
-    if os.getpid() == pid:
-        connection.close()
+def _converted(folder: Path) -> Snapshot:
+    """An index of version 1, as if it were of this one."""
+    with TemporaryDirectory(prefix="isch-", ignore_cleanup_errors=True) as place:
+        return Snapshot(folder, version1.convert(folder, Path(place)), Path(place))

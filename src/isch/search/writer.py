@@ -1,9 +1,12 @@
-"""Changing an index: each operation writes and syncs its segment first, then shows it by one catalog transaction."""
+"""Changing an index: new files are written and synced, then a catalog that lists them takes the old one's place.
 
-import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+A change that did not come that far never happened; the next writer removes what it left.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from dataclasses import replace as changed
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -14,10 +17,17 @@ from numpy.typing import NDArray
 from isch import progress
 from isch.codes import Codes
 from isch.errors import InputError, KeysExist
+from isch.files import sync
 from isch.locks import locked
+from isch.search import catalog as catalogs
+from isch.search import items as item_files
 from isch.search import keys as key_rules
-from isch.search.catalog import Catalog, Key, SegmentRow, is_dead
-from isch.search.segments import CODES, FEATURES, Ids, Segment, SegmentWriter, codes_path, features_path
+from isch.search import version1
+from isch.search.catalog import Catalog, Key, SegmentRow
+from isch.search.folder import SEGMENT_FILE, TEMPORARY, checked
+from isch.search.items import Item
+from isch.search.segments import CODES, FEATURES, Segment, SegmentWriter, write_dead
+from isch.search.snapshot import Allowed, Snapshot, take, worded
 
 SMALL_ROWS = 4096  # segments up to this are one size class; each further class is 8 times larger
 FAN = 8  # so many segments of a class are merged
@@ -25,6 +35,7 @@ LARGE_ROWS = 4_000_000  # only compaction touches segments above this
 COPY_ROWS = 65_536
 
 Part = tuple[Codes, NDArray[Any] | None]  # codes of some rows, and their features if these are kept
+Live = tuple[Segment, NDArray[np.int64]]  # a segment, and those of its rows that are not deleted
 
 
 @dataclass(frozen=True)
@@ -37,154 +48,142 @@ class Rows:
 
 
 class Writer:
-    """The holder of the lock, with a connection for changes."""
+    """The holder of the lock, and the state that it changes."""
 
-    def __init__(self, folder: Path, catalog: Catalog) -> None:
-        self.folder, self.catalog = folder / "segments", catalog
-        self.meta = catalog.meta()
-        self.keep: str | None = self.meta["keep_features"]
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot, self.catalog = snapshot, snapshot.catalog
+        self.folder = snapshot.folder / "segments"
 
     def add(self, rows: Rows, keys: Any, metadata: Any, replace: bool) -> None:
         """Add rows under new keys; with ``replace``, also under keys that exist, whose items they replace."""
-        first = int(self.meta["next_id"])
-        chosen = key_rules.for_rows(keys, rows.names, rows.count, self._free_key(keys, rows.names))
+        numbered = keys is None and rows.names is None
+        chosen = key_rules.for_rows(keys, rows.names, rows.count, self._free_key() if numbered else 0)
         texts = key_rules.metadata_rows(metadata, rows.count)
-        with self._changing() as retired:
-            replaced = self._replace(chosen) if replace else 0
-            self._insert(first, chosen, texts)
-            old = self._absorbed(rows.count)
-            ids = np.arange(first, first + rows.count, dtype=np.int64)
-            self._write_segment(old, ids, rows.parts)
-            retired += old
-            n_items = int(self.meta["n_items"]) + rows.count - replaced
-            self.catalog.set(next_id=first + rows.count, n_items=n_items)
+        gone = self.snapshot.split([] if numbered else self._existing(chosen, replace))
+        sizes = [len(segment) for segment in self.snapshot.segments]
+        kept = len(sizes) - absorbed(sizes, rows.count)
+        new = self._merged(self._live(gone, kept), rows, zip(chosen, texts, strict=True))
+        self._publish(self._marked(gone[:kept]) + new, rows.count)
 
     def delete(self, keys: list[Key], missing_ok: bool) -> int:
         """Delete items; gives how many there were."""
-        with self._changing():
-            found = self.catalog.ids(keys)
-            if len(found) < len(set(keys)) and not missing_ok:
-                absent = next(key for key in keys if key not in found)
-                raise InputError(f"the key {absent!r} is not in the index")
-            self.catalog.remove_items(found.values())
-            self.catalog.set(n_items=int(self.meta["n_items"]) - len(found))
+        found = self.snapshot.find(keys)
+        if len(found) < len(set(keys)) and not missing_ok:
+            absent = next(key for key in keys if key not in found)
+            raise InputError(f"the key {absent!r} is not in the index")
+        self._publish(self._marked(self.snapshot.split(found.values())), 0)
         return len(found)
 
     def compact(self) -> None:
         """Merge all segments into one without the deleted rows."""
-        segments = self._segments()
-        if len(segments) <= 1 and not self.catalog.dead():
+        if len(self.catalog.segments) <= 1 and all(row.dead is None for row in self.catalog.segments):
             return
-        with self._changing() as retired:
-            self._write_segment(segments, np.empty(0, np.int64), iter(()))
-            retired += segments
-        self.catalog.shrink()
+        self._publish(self._merged(self._live(self.snapshot.split([]), 0), Rows(0, iter(())), iter(())), 0)
 
-    def clean(self) -> None:
-        """Remove the files of writers that did not come to their end."""
-        listed = {row.name for row in self.catalog.segments()}
-        for path in self.folder.iterdir():
-            if path.name.partition(".")[0] not in listed:
-                path.unlink(missing_ok=True)
+    def clean(self, catalog: Catalog) -> None:
+        """Remove our files that the catalog on disk does not list: those of writers that did not come to their end."""
+        with suppress(OSError):  # what cannot be removed now, as on Windows what a reader has open, is left to the next
+            listed = catalog.files
+            forgotten = [p for p in self.folder.iterdir() if SEGMENT_FILE.fullmatch(p.name) and p.name not in listed]
+            forgotten += [p for p in self.snapshot.folder.iterdir() if TEMPORARY.fullmatch(p.name)]
+            forgotten += [p for name in version1.FILES if (p := self.snapshot.folder / name).exists()]
+            if forgotten:
+                sync(self.snapshot.folder)  # the catalog must be the one that comes back after a power cut
+            for path in forgotten:
+                path.unlink()
 
-    @contextmanager
-    def _changing(self) -> Iterator[list[Segment]]:
-        """A transaction; the segments put on the list it gives are removed from disk after it."""
-        retired: list[Segment] = []
-        with self.catalog.transaction():
-            yield retired
-            self.catalog.set(generation=int(self.meta["generation"]) + 1)
-            self.catalog.note_engine()
-        for segment in retired:
-            self._unlink(segment.name)
+    def _existing(self, keys: Sequence[Key], replace: bool) -> list[int]:
+        if repeated := key_rules.repeated(keys):
+            raise InputError(repeated)
+        existing = self.snapshot.find(keys)
+        if existing and not replace:
+            first = next(key for key in keys if key in existing)
+            raise KeysExist(f"{len(existing)} of the keys are already in the index, the first is {first!r}")
+        return list(existing.values())
 
-    def _replace(self, keys: Sequence[Key]) -> int:
-        old = self.catalog.ids(keys)
-        self.catalog.remove_items(old.values())
-        return len(old)
+    def _free_key(self) -> int:
+        largest = [segment.items.largest_integer_key() for segment in self.snapshot.segments]
+        return max([self.catalog.added, *(key + 1 for key in largest if key is not None)])
 
-    def _insert(self, first: int, keys: Sequence[Key], metadata: Iterator[str | None]) -> None:
-        try:
-            with progress.task("cataloguing", len(keys), "rows") as advance:
-                self.catalog.insert_items(
-                    _counted(zip(range(first, first + len(keys)), keys, metadata, strict=True), advance)
-                )
-        except sqlite3.IntegrityError:
-            twice = key_rules.repeated(keys)
-            raise (InputError(twice) if twice else self._taken(keys)) from None
+    def _alive(self, i: int, gone: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which rows of a segment are not deleted when these are gone too."""
+        live = self.snapshot.live[i]
+        alive = np.ones(len(self.snapshot.segments[i]), np.bool_) if live is None else live.copy()
+        alive[gone] = False
+        return alive
 
-    def _taken(self, keys: Sequence[Key]) -> KeysExist:
-        self.catalog.connection.execute("ROLLBACK")
-        existing = self.catalog.ids(keys)
-        first = next(key for key in keys if key in existing)
-        return KeysExist(f"{len(existing)} of the keys are already in the index, the first is {first!r}")
+    def _live(self, gone: Allowed, first: int) -> list[Live]:
+        """The segments from a first one on, with their rows that are not deleted."""
+        numbers = range(first, len(self.snapshot.segments))
+        return [(self.snapshot.segments[i], np.flatnonzero(self._alive(i, gone[i]))) for i in numbers]
 
-    def _free_key(self, keys: Any, names: Sequence[str] | None) -> int:
-        if keys is not None or names is not None:
-            return 0
-        largest = self.catalog.largest_integer_key()
-        return max(int(self.meta["next_id"]), 0 if largest is None else largest + 1)
+    def _marked(self, gone: Allowed) -> list[SegmentRow]:
+        """The first segments as they are, except that some of their rows are gone."""
+        rows = list(self.catalog.segments[: len(gone)])
+        for i, some in enumerate(gone):
+            if len(some):
+                rows[i] = changed(rows[i], dead=write_dead(self.folder, token_hex(8), ~self._alive(i, some)))
+        return rows
 
-    def _segments(self) -> list[Segment]:
-        return [Segment(self.folder, row.name, bool(self.keep)) for row in self.catalog.segments()]
-
-    def _absorbed(self, n_new: int) -> list[Segment]:
-        """The last segments that a new one of this size takes in, so that many small additions make few segments."""
-        rows = self.catalog.segments()
-        count = absorbed([row.n_rows for row in rows], n_new)
-        return [Segment(self.folder, row.name, bool(self.keep)) for row in rows[len(rows) - count :]]
-
-    def _write_segment(self, old: list[Segment], ids: Ids, parts: Iterator[Part]) -> None:
-        """Write the live rows of old segments, then new parts, as one segment that takes the place of the old ones."""
-        dead = self.catalog.dead()
-        live = [np.flatnonzero(~is_dead(dead, segment.ids())) for segment in old]
-        everything = np.concatenate([*(s.ids(rows) for s, rows in zip(old, live, strict=True)), ids])
-        if len(everything):
-            stored = ((s, rows) for s, rows in zip(old, live, strict=True))
-            self.catalog.insert_segment(self._write(everything, stored, parts))
-        self.catalog.remove_segments(segment.name for segment in old)
-        if old:
-            self.catalog.clear_dead(old[0].first_id, old[-1].last_id)
-
-    def _write(self, ids: Ids, stored: Iterator[tuple[Segment, Ids]], parts: Iterator[Part]) -> SegmentRow:
+    def _merged(self, old: list[Live], new: Rows, items: Iterator[tuple[Key, str | None]]) -> list[SegmentRow]:
+        """Write the live rows of old segments, then new ones, as one segment; none if there are no rows."""
+        n_rows = sum(len(rows) for _, rows in old) + new.count
+        if n_rows == 0:
+            return []
         name = token_hex(8)
-        with SegmentWriter(codes_path(self.folder, name), CODES, int(self.meta["n_bits"])) as codes:
-            if not self.keep:
-                _copy(stored, parts, codes, None)
-                return SegmentRow(name, int(ids[0]), len(ids), codes.finish(ids), None)
-            dimensions = int(self.meta["n_features"])
-            with SegmentWriter(features_path(self.folder, name), FEATURES, dimensions, self.keep) as kept:
-                _copy(stored, parts, codes, kept)
-                return SegmentRow(name, int(ids[0]), len(ids), codes.finish(ids), kept.finish(ids))
+        digest, n_bytes = item_files.write(self.folder / f"{name}.items", _items(old, items, new.count))
+        with ExitStack() as files:
+            codes = files.enter_context(SegmentWriter(self.folder / f"{name}.codes", CODES, self.catalog.n_bits))
+            kept = None
+            if self.catalog.keep_features is not None:
+                shape = (FEATURES, self.catalog.n_features or 0, self.catalog.keep_features)
+                kept = files.enter_context(SegmentWriter(self.folder / f"{name}.features", *shape))
+            _copy(old, new.parts, codes, kept)
+            if codes.n_rows != n_rows:
+                raise InputError(f"expected {new.count} rows to add; got {codes.n_rows - n_rows + new.count}")
+            return [SegmentRow(name, n_rows, codes.finish(), None if kept is None else kept.finish(), digest, n_bytes)]
 
-    def _unlink(self, name: str) -> None:
-        """Readers that have the files mapped keep them; what cannot be removed now is left to the next writer."""
-        with suppress(OSError):
-            codes_path(self.folder, name).unlink(missing_ok=True)
-            features_path(self.folder, name).unlink(missing_ok=True)
+    def _publish(self, segments: list[SegmentRow], n_added: int) -> None:
+        """Make these the segments of the index."""
+        generation, added = self.catalog.generation + 1, self.catalog.added + n_added
+        catalog = changed(self.catalog, segments=tuple(segments), generation=generation, added=added)
+        sync(self.folder)
+        catalogs.write(self.snapshot.folder, catalog)
+        self.clean(catalog)
 
 
 @contextmanager
-def writing(folder: Path, wait: float) -> Iterator[Writer]:
-    """Hold the index for writing."""
-    with locked(folder / "lock", wait, "is writing to this index"):
-        catalog = Catalog.writing(folder / "catalog.sqlite")
+def writing(folder: Path, wait: float, known: Iterable[Segment] = ()) -> Iterator[Writer]:
+    """Hold the index for writing.
+
+    Parameters
+    ----------
+    folder : Path
+        The index.
+    wait : float
+        Seconds to wait for another writer.
+    known : iterable of Segment
+        Segments that are open already.
+    """
+    with locked(checked(folder) / "lock", wait, "is writing to this index"):
         try:
-            writer = Writer(folder, catalog)
-            writer.clean()
+            if version1.found(folder):
+                version1.upgrade(folder)
+            writer = Writer(take(folder, known))
+            writer.clean(writer.catalog)
             try:
                 yield writer
             except BaseException:
-                if not catalog.committing:
-                    writer.clean()
+                with suppress(OSError):  # the catalog may be the new one, if what failed came after it
+                    writer.clean(catalogs.read(folder))
                 raise
-        finally:
-            catalog.close()
+        except OSError as error:
+            raise worded(error, folder) from error
 
 
 def absorbed(sizes: list[int], n_new: int) -> int:
     """How many of the last segments to merge with ``n_new`` rows: once FAN segments of a size class or below follow
-    each other they become one. Each row is so rewritten at most about once a class."""
+    each other they become one. So each row is rewritten at most about once per class."""
     taken, total = 0, n_new
     while True:
         run = taken
@@ -204,10 +203,26 @@ def size_class(n_rows: int) -> int:
     return size
 
 
-def _copy(
-    stored: Iterator[tuple[Segment, Ids]], parts: Iterator[Part], codes: SegmentWriter, kept: SegmentWriter | None
-) -> None:
-    for segment, rows in stored:
+def _items(old: list[Live], new: Iterator[tuple[Key, str | None]], n_new: int) -> Iterator[Item]:
+    """The items of the live rows of old segments, then new ones, numbered anew."""
+    row = 0
+    for segment, rows in old:
+        alive = np.zeros(len(segment), np.bool_)
+        alive[rows] = True
+        for number, key, metadata in segment.items.all():
+            if alive[number]:
+                yield row, key, metadata
+                row += 1
+    with progress.task("cataloguing", n_new, "rows") as advance:
+        for done, (key, metadata) in enumerate(new, 1):
+            if done % 10_000 == 0:
+                advance(10_000)
+            yield row, key, metadata
+            row += 1
+
+
+def _copy(old: list[Live], parts: Iterator[Part], codes: SegmentWriter, kept: SegmentWriter | None) -> None:
+    for segment, rows in old:
         with progress.task("merging", len(rows), "rows") as advance:
             for start in range(0, len(rows), COPY_ROWS):
                 some = rows[start : start + COPY_ROWS]
@@ -219,12 +234,3 @@ def _copy(
         codes.append_codes(packed)
         if kept is not None and features is not None:
             kept.append_rows(features)
-
-
-def _counted(
-    items: Iterator[tuple[int, Key, str | None]], advance: progress.Advance
-) -> Iterator[tuple[int, Key, str | None]]:
-    for done, item in enumerate(items, 1):
-        if done % 10_000 == 0:
-            advance(10_000)
-        yield item

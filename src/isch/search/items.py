@@ -1,0 +1,202 @@
+"""The items of a segment: a key and metadata for each of its rows, in one SQLite file that never changes.
+
+Who reads it takes no lock and needs no right to write. A row that was deleted may be here still, or not any more.
+"""
+
+import hashlib
+import json
+import sqlite3
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isch.errors import FileError, FormatError
+from isch.files import plain, sync
+from isch.forks import Lock
+from isch.search.catalog import Key
+from isch.search.database import APPLICATION_ID, close, open_immutable, using
+from isch.search.filters import Condition
+
+VERSION = 2
+SCHEMA = (
+    "CREATE TABLE items (row INTEGER PRIMARY KEY, key NOT NULL, metadata TEXT)",
+    "CREATE UNIQUE INDEX keys ON items (key)",
+)
+AT_ONCE = 10_000  # rows fetched in one go
+KEYS_AT_ONCE = 500
+SCAN_SHARE = 1 / 4  # of all keys, when more are wanted than this it is faster to read all
+
+Item = tuple[int, Key, str | None]  # row, key, metadata as JSON
+Metadata = dict[str, Any] | None
+Rows = NDArray[np.int64]
+
+
+class Items:
+    """The items of one segment, open for reading by any number of threads.
+
+    Parameters
+    ----------
+    path : Path
+        Its file.
+    n_rows : int
+        Rows of the segment.
+    n_bytes : int
+        Bytes of the file.
+    digest : str
+        SHA-256 of the file, in hexadecimal.
+    """
+
+    def __init__(self, path: Path, n_rows: int, n_bytes: int, digest: str) -> None:
+        self.path, self.n_rows, self.n_bytes, self._digest = path, n_rows, n_bytes, digest
+        size = plain(path).stat().st_size
+        if size != n_bytes:
+            raise FormatError(f"{path}: the items are damaged (expected {n_bytes} bytes; got {size})")
+        self._file = path.open("rb")  # stays readable when a compaction removes the name
+        weakref.finalize(self, self._file.close)
+        try:
+            self._connection = open_immutable(path, VERSION, SCHEMA)
+        except FileError:
+            plain(path)  # a compaction may just have removed it, which SQLite does not tell from other troubles
+            raise
+        weakref.finalize(self, close, self._connection)
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def named(self, rows: Sequence[int]) -> dict[int, tuple[Key, Metadata]]:
+        """(key, metadata) of rows, each of which must be there."""
+        sql = "SELECT row, key, metadata FROM items WHERE row IN (SELECT value FROM json_each(?))"
+        listed = self._fetch(sql, [json.dumps(list(rows))], len(rows))
+        found = {row: (key, metadata_from(text, self.path, row)) for row, key, text in listed}
+        if len(found) < len(set(rows)):
+            raise self._damaged(f"row {next(row for row in rows if row not in found)} has no item")
+        return found
+
+    def find(self, keys: Iterable[Key]) -> dict[Key, int]:
+        """The rows of those of some keys that are here."""
+        wanted = set(keys)
+        if len(wanted) > SCAN_SHARE * self.n_rows:
+            return {key: row for row, key, _ in self.all() if key in wanted}
+        found: dict[Key, int] = {}
+        listed = list(wanted)
+        for start in range(0, len(listed), KEYS_AT_ONCE):
+            some = listed[start : start + KEYS_AT_ONCE]
+            sql = f"SELECT row, key, NULL FROM items WHERE key IN ({','.join('?' * len(some))})"
+            found.update((key, row) for row, key, _ in self._fetch(sql, some, len(some)))
+        return found
+
+    def all(self) -> Iterator[Item]:
+        """Every item in the order of rows."""
+        last = -1
+        while True:
+            sql = "SELECT row, key, metadata FROM items WHERE row > ? ORDER BY row LIMIT ?"
+            found = self._fetch(sql, [last, AT_ONCE], AT_ONCE)
+            for item in found:
+                if item[0] <= last:
+                    raise self._damaged("its rows are out of order")
+                last = item[0]
+                yield item
+            if len(found) < AT_ONCE:
+                return
+
+    def matching(self, condition: Condition) -> Rows:
+        """The rows, rising, whose metadata meet a condition; no more are looked at than there may be."""
+        sql, parameters = condition
+        some = f"SELECT row, metadata FROM items ORDER BY row LIMIT {self.n_rows}"
+        with self._lock, using(self.path):
+            found = self._connection.execute(f"SELECT row FROM ({some}) WHERE {sql}", parameters)
+            rows = np.fromiter((row for (row,) in found), np.int64)
+        if len(rows) and (rows[0] < 0 or rows[-1] >= self.n_rows or (np.diff(rows) <= 0).any()):
+            raise self._damaged("its rows are out of order")
+        return rows
+
+    def fields(self, live: NDArray[np.bool_] | None) -> set[str]:
+        """The names of all fields of the metadata of rows that are not deleted."""
+        dead = [] if live is None else np.flatnonzero(~live).tolist()
+        some = f"SELECT metadata FROM items WHERE row NOT IN (SELECT value FROM json_each(?)) LIMIT {self.n_rows}"
+        sql = f"SELECT DISTINCT field.key FROM ({some}) AS live, json_each(live.metadata) AS field"
+        with self._lock, using(self.path):
+            return {str(name) for (name,) in self._connection.execute(sql, [json.dumps(dead)])}
+
+    def largest_integer_key(self) -> int | None:
+        """The largest integer among the keys; SQLite orders every integer before every text."""
+        sql = "SELECT row, key, NULL FROM items WHERE key < '' ORDER BY key DESC LIMIT 1"
+        found = self._fetch(sql, [], 1)
+        return int(found[0][1]) if found else None
+
+    def check(self) -> None:
+        """Read the whole file and compare it with its checksum."""
+        self._file.seek(0)
+        if hashlib.file_digest(self._file, "sha256").hexdigest() != self._digest:
+            raise FormatError(f"{self.path}: the items are damaged (they do not match their checksum)")
+
+    def _fetch(self, sql: str, parameters: Sequence[Any], at_most: int) -> list[Item]:
+        with self._lock, using(self.path):
+            found = self._connection.execute(sql, parameters).fetchmany(at_most + 1)
+        if len(found) > at_most:
+            raise self._damaged("an item is there twice")
+        for row, key, metadata in found:
+            if not (type(row) is int and 0 <= row < self.n_rows):
+                raise self._damaged(f"it has an item for row {row!r}")
+            if type(key) not in (int, str) or not (metadata is None or type(metadata) is str):
+                raise self._damaged(f"the item of row {row} is not a key with metadata")
+        return found
+
+    def _damaged(self, what: str) -> FormatError:
+        return FormatError(f"{self.path}: the items are damaged ({what}); isch index verify tells more")
+
+
+def metadata_from(text: str | None, path: Path, row: int) -> Metadata:
+    """Metadata from the JSON that a file of items has for a row."""
+    try:
+        found = None if text is None else json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: the metadata of row {row} are damaged ({error})") from error
+    if not (found is None or isinstance(found, dict)):
+        raise FormatError(f"{path}: the metadata of row {row} are damaged (expected a JSON object)")
+    return found
+
+
+def write(path: Path, items: Iterable[Item]) -> tuple[str, int]:
+    """Write the items of a segment and force them to disk: (SHA-256 of the file, its bytes).
+
+    Nobody sees the file before it is complete, so it needs no journal.
+    """
+    path.open("xb").close()
+    source = iter(items)
+    with using(path):
+        connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        _execute(path, connection, *_PREPARATION, SCHEMA[0])
+        while some := list(islice(source, AT_ONCE)):
+            with using(path):
+                connection.executemany("INSERT INTO items VALUES (?, ?, ?)", some)
+        _execute(path, connection, SCHEMA[1], "COMMIT")  # sorting all keys at once is faster than placing each
+    finally:
+        close(connection)
+    sync(path)
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest(), path.stat().st_size
+
+
+_PREPARATION = (
+    "PRAGMA journal_mode = OFF",
+    "PRAGMA synchronous = OFF",
+    "PRAGMA locking_mode = EXCLUSIVE",
+    "PRAGMA cache_size = -65536",
+    "BEGIN",
+    f"PRAGMA application_id = {APPLICATION_ID}",
+    f"PRAGMA user_version = {VERSION}",
+)
+
+
+def _execute(path: Path, connection: sqlite3.Connection, *statements: str) -> None:
+    with using(path):
+        for statement in statements:
+            connection.execute(statement).close()
