@@ -109,3 +109,23 @@ def test_labels_of_another_length_stop_the_run(toy: Path) -> None:
     assert done.returncode == 2
     assert "299 labels" in done.stderr
     assert not (toy / "results").exists()
+
+
+def test_a_damaged_table_is_one_sentence(toy: Path) -> None:
+    isch("run", "toy.toml", folder=toy)
+    path = toy / "results" / "toy.csv"
+    path.write_text(path.read_text().replace(",lsh,8,", ",lsh,9,"))
+    done = isch("plot", "toy.toml", folder=toy)
+    assert done.returncode == 2
+    assert "results/toy.csv: line 4 is not a result, or damaged (the key is not that of what was run)" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (toy / "figures").exists()
+
+
+@pytest.mark.parametrize("line", ['"../../x" = { method = "lsh" }', '"/etc/x" = { method = "lsh" }'])
+def test_a_strangers_experiment_writes_nothing_outside(toy: Path, line: str) -> None:
+    (toy / "evil.toml").write_text(TOML.format(folder=toy).replace("lsh = {}", line))
+    done = isch("run", "evil.toml", folder=toy)
+    assert done.returncode == 2
+    assert "the name of a method must be up to 80 letters" in done.stderr
+    assert sorted(p.name for p in toy.iterdir()) == ["evil.toml", "features.npy", "labels.npy", "toy.toml"]

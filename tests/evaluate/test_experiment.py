@@ -1,6 +1,10 @@
 """Experiments: parsed from data; whatever is wrong with a file is one sentence."""
 
+import copy
+import functools
 import os
+import random
+import tomllib
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,7 @@ from isch.evaluate.experiment import parse, read
 from isch.evaluate.store import Store
 from isch.evaluate.summary import summarise
 
+EXPERIMENTS = Path(experiment.__file__).parent / "experiments"
 BASE: dict[str, Any] = {
     "data": {"dataset": "mnist"},
     "split": {"per_class": 1},
@@ -84,6 +89,10 @@ def test_a_summary_needs_results(toy: Path) -> None:
         ({"methods": {"itq": {"n_bits": 4}}}, "the lengths belong in bits"),
         ({"methods": {"itq": {"foo": 1}}}, "unknown parameter of itq: 'foo'"),
         ({"methods": {"itq": {"n_iter": -1}}}, "'n_iter' parameter of ITQ"),
+        ({"methods": {"itq": {"name": "lsh"}}}, "unknown parameter of itq: 'name'"),
+        ({"bits": [8] * 1000}, "a list or table of 1,000 entries; expected at most 500"),
+        ({"bits": [10**400]}, "expected numbers below 1e.15; got 1e.300"),
+        ({"methods": {"itq": {"n_iter": float("nan")}}}, "expected numbers below 1e.15; got nan"),
         ({"methods": {"itq": {"ranking": "best"}}}, "unknown ranking 'best'; known: "),
         ({"methods": {"2-norm": {"p": 3}}}, "method 2-norm takes no parameters; got p"),
         ({"methods": {"itq": {"bits": 8}}}, "bits of 'itq' must be a list"),
@@ -94,7 +103,7 @@ def test_a_summary_needs_results(toy: Path) -> None:
         ({"bits": [10**12]}, "at most 1,048,576; got 1000000000000"),
         ({"bits": ["8"]}, "got '8'"),
         ({"bits": [True]}, "got True"),
-        ({"bits": list(range(1, 2000)), "seeds": 1000}, "some 1,999,000 runs are planned"),
+        ({"bits": list(range(1, 201)), "seeds": 1000}, "some 200,000 runs are planned"),
         ({"title": "two\nlines"}, "'title' must be one line of text"),
         ({"claim": 3}, "'claim' must be one line of text; got '3'"),
         ({"figure": {"kind": "pie"}}, "unknown kind of figure 'pie'"),
@@ -161,3 +170,27 @@ def test_damaged_data_is_not_replaced_by_the_stand_in(tmp_path: Path, monkeypatc
     (folder / "labels.txt").write_text("0\n1\n")
     with pytest.raises(FormatError):
         experiment.available(read("cnn"))
+
+
+def places(table: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The paths to everything inside a nested table."""
+    inside = table.items() if isinstance(table, dict) else enumerate(table) if isinstance(table, list) else ()
+    return [q for key, part in inside for q in [(*path, key), *places(part, (*path, key))]]
+
+
+JUNK = [0, -1, 10**12, 1.5, float("inf"), "", "../x", "a\nb", "\0", "isch", "2-norm", [], [1], [[]], {}, {"a": 1}, True]
+
+
+@pytest.mark.parametrize("name", experiment.names())
+def test_whatever_is_changed_in_a_file_it_is_an_experiment_or_one_sentence(name: str) -> None:
+    rng, original = random.Random(name), tomllib.loads((EXPERIMENTS / f"{name}.toml").read_text())
+    for _ in range(60):
+        table = copy.deepcopy(original)
+        *path, last = rng.choice(places(table))
+        inner = functools.reduce(lambda part, key: part[key], path, table)
+        inner[last] = copy.deepcopy(rng.choice(JUNK))
+        try:
+            spec = parse(table, name)
+        except (InputError, FormatError):
+            continue
+        assert all(run.key and run.plan for run in spec.runs()[:3])

@@ -1,13 +1,16 @@
 """VLAD of .siftgeo files."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pytest
 
+from isch.errors import ParameterError
 from isch.evaluate.datasets import load
 from isch.evaluate.datasets.holidays import SIFTGEO
 from isch.evaluate.described import features_of
-from isch.evaluate.local import LocalVLAD
+from isch.evaluate.local import LocalVLAD, local_vlad
 from isch.evaluate.prepare import DataSpec
 
 
@@ -31,3 +34,9 @@ def test_holidays_from_descriptor_files(tmp_path: Path) -> None:
     assert data.local is not None
     (alone,) = LocalVLAD(data.local, n_words=4).blocks(data.local)
     np.testing.assert_array_equal(alone, np.asarray(vectors.read(0, 3)))
+
+
+@pytest.mark.parametrize("options", [{"step": 4}, {"n_words": 0}, {"n_words": "4"}, {"n_words": True}, {"paths": 1}])
+def test_options_of_an_experiment_are_checked(options: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError, match="vlad"):
+        local_vlad([], options)

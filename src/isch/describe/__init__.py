@@ -32,7 +32,7 @@ def descriptor(name: str) -> type["Describer"]:
     return getattr(importlib.import_module(module), cls)  # type: ignore[no-any-return]
 
 
-def describer(name: str, **parameters: Any) -> "Describer":
+def describer(name: str, /, **parameters: Any) -> "Describer":
     """A describer by name: ``describer("vlad", n_words=200)``; ``describer("le+lbp")`` fuses several.
 
     In a fusion, a parameter goes to every part that has one of that name.

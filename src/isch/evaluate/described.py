@@ -14,7 +14,7 @@ from isch.describe.files import kept
 from isch.errors import InputError
 from isch.evaluate import digest, revisions
 from isch.evaluate.datasets import Dataset
-from isch.evaluate.local import LocalVLAD
+from isch.evaluate.local import local_vlad
 from isch.evaluate.prepare import DataSpec
 from isch.features import Block, Features
 from isch.features.write import Writer
@@ -59,7 +59,7 @@ def _describe(dataset: Dataset, spec: DataSpec, cache: Path, stem: str) -> Path:
 def _maker(dataset: Dataset, spec: DataSpec, learned: Path) -> tuple[Callable[[Any], Iterator[Block]], Any]:
     """(a function from items to blocks of vectors, the items); what it learns survives an interruption."""
     if dataset.local is not None and spec.descriptor == "vlad":
-        return LocalVLAD(dataset.local, **spec.descriptor_options).blocks, dataset.local
+        return local_vlad(dataset.local, spec.descriptor_options).blocks, dataset.local
     if dataset.images is None:
         raise InputError(f"{dataset.name}: holds no images for the descriptor {spec.descriptor!r}")
     images, new = dataset.images, describe.describer(str(spec.descriptor), **spec.descriptor_options)

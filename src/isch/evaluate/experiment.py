@@ -5,6 +5,7 @@ are such that no file is written outside the folders the user names.
 """
 
 import re
+import reprlib
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,8 @@ NAME = re.compile(r"\w[\w .+-]{0,79}")  # of an experiment or a method: also a f
 LARGEST_FILE = 1 << 20  # bytes
 LONGEST_CODE = 1 << 20  # bits
 MOST_RUNS = 100_000
+LONGEST_LIST = 500
+LARGEST_NUMBER = 1e15
 
 
 @dataclass(frozen=True)
@@ -180,7 +183,7 @@ def _check_method(label: str, entry: Any, name: str) -> None:
     """Refuse an unknown method, and parameters that its hasher would refuse later."""
     _check_name(label, f"{name}: the name of a method")
     if not isinstance(entry, dict):
-        raise InputError(f"{name}: method {label!r} must be a table of parameters; got {entry!r}")
+        raise InputError(f"{name}: method {label!r} must be a table of parameters; got {reprlib.repr(entry)}")
     method = entry.get("method", label)
     if method not in methods.known():
         raise unknown("method", method, methods.known())
@@ -207,16 +210,20 @@ def _check_numbers(table: dict[str, Any], name: str) -> None:
 
 def _check_type(value: Any, kind: type, what: str) -> None:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is int):
-        raise InputError(f"{what} must be {WORDS[kind]}; got {value!r}")
+        raise InputError(f"{what} must be {WORDS[kind]}; got {reprlib.repr(value)}")
 
 
 def _check_plain(value: Any, name: str) -> None:
-    """Refuse TOML's dates and times, which no setting of an experiment takes."""
+    """Refuse what no setting of an experiment takes: dates, times, numbers and lists beyond any use."""
     if isinstance(value, dict | list):
+        if len(value) > LONGEST_LIST:
+            raise InputError(f"{name}: a list or table of {len(value):,} entries; expected at most {LONGEST_LIST}")
         for part in value.values() if isinstance(value, dict) else value:
             _check_plain(part, name)
     elif not isinstance(value, str | int | float):
         raise InputError(f"{name}: expected text, numbers, lists and tables; got {value!r}")
+    elif not isinstance(value, str) and not abs(value) < LARGEST_NUMBER:
+        raise InputError(f"{name}: expected numbers below {LARGEST_NUMBER:g}; got {float(min(value, 1e300)):g}")
 
 
 def _check_name(text: str, what: str) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from isch import compute, kmeans, progress
 from isch.describe.codebook import nearest_word, sample
 from isch.describe.vlad import vlad
+from isch.errors import ParameterError, unknown
 from isch.evaluate.datasets.holidays import read_siftgeo
 
 FILES_AT_ONCE = 64
@@ -43,3 +45,13 @@ class LocalVLAD:
 
 def _values(path: Path) -> NDArray[np.float32]:
     return read_siftgeo(path)[1].astype(np.float32)
+
+
+def local_vlad(paths: Sequence[Path], options: dict[str, Any]) -> LocalVLAD:
+    """The same with options of an experiment file, which are checked."""
+    for option, value in options.items():
+        if option not in ("n_words", "random_state"):
+            raise unknown("parameter of vlad:", option, ("n_words", "random_state"))
+        if not isinstance(value, int) or isinstance(value, bool) or value < (option == "n_words"):
+            raise ParameterError(f"vlad: {option} must be a whole number that is not negative; got {value!r}")
+    return LocalVLAD(paths, **options)

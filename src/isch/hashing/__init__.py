@@ -35,7 +35,7 @@ def method(name: str) -> type["Hasher"]:
     return getattr(importlib.import_module(module), cls)  # type: ignore[no-any-return]
 
 
-def hasher(name: str, **parameters: Any) -> "Hasher":
+def hasher(name: str, /, **parameters: Any) -> "Hasher":
     """A hasher by the name of its method: ``hasher("itq", n_bits=64)``."""
     cls = method(name)
     known = cls._get_param_names()
