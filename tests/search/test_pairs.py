@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from sklearn.datasets import load_digits
 
 import isch
 from isch.errors import InputError, ParameterError
@@ -58,6 +59,23 @@ def test_equal_to_every_two_compared(data: st.DataObject) -> None:
         assert_same(pairs_within(codes, radius, method="join"), expected)
     if len(expected.first):
         assert_same(merged(list(pairs_blocks(codes, radius))), expected)
+
+
+@pytest.fixture(scope="module")
+def digits() -> Array:
+    """ISCH codes of real digits and of the same shifted by one pixel: skewed, correlated, with near-duplicates."""
+    images = load_digits().images[:600].astype(np.float32)
+    shifted = np.concatenate([np.roll(images, shift, (1, 2)) for shift in [(0, 0), (0, 1), (1, 0)]])
+    rows = shifted.reshape(-1, 64)
+    return isch.ISCH(n_bits=48, random_state=0).fit(rows).transform(rows)
+
+
+@pytest.mark.parametrize("radius", [1, 4, 8])
+@pytest.mark.parametrize("method", ["join", "scan"])
+def test_real_codes(digits: Array, radius: int, method: str) -> None:
+    expected = plain_pairs(digits, radius)
+    assert len(expected.first) > 100
+    assert_same(pairs_within(digits, radius, method=method), expected)
 
 
 @pytest.mark.parametrize("n", [0, 1])

@@ -86,7 +86,7 @@ def _in_order(first: NDArray[Any], second: NDArray[Any]) -> bool:
 
 def _labels(pairs: Pairs, n: int) -> NDArray[np.int64]:
     """For each item the first item of its group."""
-    label, offsets = np.arange(n), np.searchsorted(pairs.first, np.arange(n + 1))
+    label, offsets = np.arange(n), np.r_[0, np.cumsum(np.bincount(pairs.first, minlength=n))]
     link(pairs.first, pairs.second, offsets, np.argsort(pairs.distance, kind="stable"), label)
     least = np.full(n, n)
     np.minimum.at(least, label, np.arange(n))
@@ -95,13 +95,10 @@ def _labels(pairs: Pairs, n: int) -> NDArray[np.int64]:
 
 def _listed(label: NDArray[np.int64], widest: NDArray[np.number]) -> list[Group]:
     """Groups of two and more, from the label of each row and the width of each label."""
-    order = np.argsort(label, kind="stable")
+    members = np.flatnonzero(np.bincount(label, minlength=1)[label] > 1)
+    order = members[np.argsort(label[members], kind="stable")]
     starts = np.flatnonzero(np.diff(label[order], prepend=-1))
-    sizes = np.diff(starts, append=len(label))
-    return [
-        Group(order[start : start + size], widest[label[order[start]]].item())
-        for start, size in zip(starts[sizes > 1].tolist(), sizes[sizes > 1].tolist(), strict=True)
-    ]
+    return [Group(rows, widest[label[rows[0]]].item()) for rows in np.split(order, starts[1:]) if len(rows)]
 
 
 @njit(cache=True, nogil=True)
