@@ -82,6 +82,8 @@ class Child:
     def stop(self) -> None:
         """End the process."""
         if self._process is not None:
+            self._pipe.close()  # which ends it, unless it hangs
+            self._process.join(2)
             self._process.kill()
             self._process.join()
             self._process = None
