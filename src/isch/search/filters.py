@@ -9,8 +9,9 @@
 
 import json
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from isch.errors import InputError, unknown
 
@@ -23,25 +24,76 @@ _TYPE = "json_type(metadata, ?)"
 _TEXT, _NUMBER = "('text')", "('integer', 'real')"
 
 
-def condition(where: Where) -> Condition:
-    """The condition a ``where`` stands for."""
+class Test(NamedTuple):
+    """One condition on a field: an operator and a value, or ``in`` and a list of values."""
+
+    field: str
+    operator: str
+    value: Any
+
+
+def tests(where: Where) -> list[Test]:
+    """The conditions that a ``where`` stands for, checked; all must hold."""
     if isinstance(where, list | tuple):
-        return _all(condition(one) for one in where)
+        return [test for one in where for test in tests(one)]
     if not isinstance(where, Mapping):
         raise InputError(f"where must be a dictionary from field to value, or several; got {type(where).__name__}")
-    return _all(_field(name, wanted) for name, wanted in where.items())
+    return [test for name, wanted in where.items() for test in _field(name, wanted)]
 
 
-def _field(name: str, wanted: Any) -> Condition:
-    path = _path(name)
+def condition(where: Where) -> Condition:
+    """The same for SQLite."""
+    return _all(_sql(test) for test in tests(where))
+
+
+def fits(metadata: Mapping[str, Any] | None, where: Where) -> bool:
+    """Whether metadata fulfils a ``where``; a field that is missing fulfils nothing."""
+    return all(
+        metadata is not None and test.field in metadata and _holds(metadata[test.field], test) for test in tests(where)
+    )
+
+
+def _field(name: str, wanted: Any) -> list[Test]:
+    _path(name)
     if isinstance(wanted, Mapping):
-        for operator in wanted:
-            if operator not in OPERATORS:
-                raise unknown(f"operator of where field {name!r}:", operator, OPERATORS)
-        return _all(_compared(path, name, operator, value) for operator, value in wanted.items())
+        return [_comparison(name, operator, value) for operator, value in wanted.items()]
     if isinstance(wanted, list | tuple | set | frozenset | range):
-        return _one_of(path, [_plain(name, value) for value in wanted])
-    return _equal(path, _plain(name, wanted))
+        return [Test(name, "in", [_plain(name, value) for value in wanted])]
+    return [Test(name, "in", [_plain(name, wanted)])]
+
+
+def _comparison(name: str, operator: str, value: Any) -> Test:
+    if operator not in OPERATORS:
+        raise unknown(f"operator of where field {name!r}:", operator, OPERATORS)
+    value = _plain(name, value)
+    if operator != "!=" and (value is None or isinstance(value, bool)):
+        raise InputError(f"where field {name!r}: {operator} needs text or a number; got {value!r}")
+    return Test(name, operator, value)
+
+
+def _holds(value: Any, test: Test) -> bool:
+    if test.operator == "in":
+        return any(_same(value, one) for one in test.value)
+    if test.operator == "!=":
+        return not _same(value, test.value)
+    compare = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}[test.operator]
+    return _kind(value) == _kind(test.value) and bool(compare(value, test.value))
+
+
+def _same(one: Any, other: Any) -> bool:
+    return _kind(one) == _kind(other) and bool(one == other)
+
+
+def _kind(value: Any) -> str:
+    """What JSON calls a value; integers and floats are both numbers."""
+    return "number" if isinstance(value, int | float) and not isinstance(value, bool) else type(value).__name__
+
+
+def _sql(test: Test) -> Condition:
+    path = _path(test.field)
+    if test.operator == "in":
+        return _one_of(path, test.value) if len(test.value) != 1 else _equal(path, test.value[0])
+    return _compared(path, test.operator, test.value)
 
 
 def _path(name: str) -> str:
@@ -82,13 +134,10 @@ def _one_of(path: str, values: list[Any]) -> Condition:
     return _joined(parts, " OR ", "0")
 
 
-def _compared(path: str, name: str, operator: str, value: Any) -> Condition:
-    value = _plain(name, value)
+def _compared(path: str, operator: str, value: Any) -> Condition:
     if operator == "!=":
         sql, parameters = _equal(path, value)
         return f"({_TYPE} IS NOT NULL AND NOT {sql})", [path, *parameters]
-    if value is None or isinstance(value, bool):
-        raise InputError(f"where field {name!r}: {operator} needs text or a number; got {value!r}")
     return f"({_TYPE} IN {_types(value)} AND {_VALUE} {operator} ?)", [path, path, value]
 
 
