@@ -15,11 +15,8 @@ START, PICTURES, CODES, SEARCH, EXPERIMENTS = (  # the headings of the commands
 OVERVIEW = """Compact binary codes for pictures and feature vectors, and exact search among them.
 
 \b
-Search a folder of pictures:
-  isch describe photos/ -o features.h5
-  isch fit features.h5 -o model.safetensors
-  isch index build features.h5 --model model.safetensors -o photos.isch
-  isch search photos.isch features.h5
+Search a folder of pictures in the browser, and find duplicates:
+  isch photos ~/Pictures
 
 \b
 Turn vectors of your own into short codes:

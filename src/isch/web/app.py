@@ -1,0 +1,66 @@
+"""The app: routes over a photo library, a few lines each; the guard stands before them all."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.staticfiles import StaticFiles
+
+from isch import __version__
+from isch.errors import IschError
+from isch.photos.library import Library
+from isch.web import duplicates, items, search
+from isch.web.context import Context
+from isch.web.guard import Guard
+from isch.web.schemas import Problem
+from isch.web.settings import Settings
+
+STATIC = Path(__file__).parent / "static"
+REFUSALS: dict[int | str, dict[str, Any]] = {status: {"model": Problem} for status in (400, 401, 403, 404, 408, 413)}
+
+
+def create(library: Library, settings: Settings) -> Any:
+    """The ASGI app that serves a photo library."""
+    context = Context(library, settings)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        context.updater.start()
+        yield
+        context.close()
+
+    app = FastAPI(
+        title="ISCH photos",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        responses=REFUSALS,
+    )
+    app.state.context = context
+    for routes in (items.router, search.router, duplicates.router):
+        app.include_router(routes)
+    app.add_api_route("/", page, include_in_schema=False)
+    app.mount("/static", StaticFiles(directory=STATIC))
+    app.add_exception_handler(IschError, _sentence)
+    app.add_exception_handler(Exception, _apology)
+    app.middleware("http")(context.metrics.middleware)
+    return Guard(app, settings)
+
+
+async def page(request: Request) -> HTMLResponse:
+    """The search page; it alone learns the token that changes need."""
+    text = (STATIC / "index.html").read_text("utf-8")
+    token = request.app.state.context.settings.page_token
+    return HTMLResponse(text.replace("{{page_token}}", token), headers={"cache-control": "no-store"})
+
+
+def _sentence(_: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": str(error)}, status_code=400)
+
+
+def _apology(_: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": "the server failed; its log says more"}, status_code=500)

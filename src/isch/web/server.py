@@ -1,0 +1,45 @@
+"""Running the app: listen, say where, open the browser, stop in good order."""
+
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable
+from typing import Any
+
+from isch.errors import FileError, require
+from isch.web.settings import Settings
+
+CONNECTIONS = 256
+STOP_SECONDS = 5
+
+
+def serve(app: Any, settings: Settings, ready: Callable[[str], None], browser: bool) -> None:
+    """Serve until interrupted; ``ready`` is told the address once the server listens."""
+    uvicorn = require("uvicorn", "photos")
+    listener = _listen(settings)
+    port = listener.getsockname()[1]
+    address = settings.address.replace(f":{settings.port}/", f":{port}/", 1)
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        server_header=False,
+        limit_concurrency=CONNECTIONS,
+        timeout_graceful_shutdown=STOP_SECONDS,
+    )
+    listener.listen(CONNECTIONS)
+    ready(address)
+    if browser:
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def _listen(settings: Settings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise FileError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; try --port 0") from error
+    return listener

@@ -1,0 +1,151 @@
+// Groups of copies: how near, which to keep, what was decided, and the trash.
+
+import * as api from "./api.js";
+import { show } from "./code.js";
+import { count, day, find, make, picture, say, size } from "./dom.js";
+
+const RULES = { folder: "preferred folder", pixels: "most pixels", format: "RAW or HEIC before JPEG", bytes: "largest file", oldest: "oldest" };
+const STEP = 50;
+
+export class DuplicatesView {
+  constructor(facets) {
+    this.facets = facets;
+    this.wanted = { radius: Number(localStorage.getItem("radius") ?? 14), rule: saved("rules", ["pixels", "format", "bytes", "oldest"]), folder: saved("folders", []) };
+    this.groups = [];
+    this.list = make("div", {});
+    this.bar = make("div", { className: "bar" });
+  }
+
+  async attach(parent) {
+    parent.append(this.panel(), this.list, this.bar);
+    await this.load();
+  }
+
+  detach() { this.gone = true; }
+
+  panel() {
+    const output = make("output", { for: "radius" });
+    const slider = make("input", { id: "radius", type: "range", min: 0, max: 36, step: 1, value: this.wanted.radius,
+      oninput: () => { output.textContent = nearness(slider.value); slider.setAttribute("aria-valuetext", nearness(slider.value)); },
+      onchange: () => this.change({ radius: Number(slider.value) }) });
+    output.textContent = nearness(slider.value);
+    this.order = make("ol", { className: "rules", "aria-label": "Rules for the copy to keep, the weightiest first" });
+    this.drawRules();
+    const folder = make("select", { id: "preferred", onchange: () => this.prefer(folder.value) }, make("option", { value: "" }, "none"),
+      ...this.facets.folders.map(({ value }) => make("option", { value, selected: this.wanted.folder[0] === value }, value)));
+    return make("section", { className: "panel", "aria-label": "What counts as a duplicate" },
+      make("div", { className: "slider" }, make("label", { for: "radius" }, "How near"), slider, output),
+      make("fieldset", {}, make("legend", {}, "Keep"), this.order),
+      make("div", { className: "row" }, make("label", {}, "Preferred folder ", folder),
+        make("a", { className: "button", id: "csv", download: "duplicates.csv" }, "Save as CSV"),
+        make("a", { className: "button", id: "json", download: "duplicates.json" }, "Save as JSON")));
+  }
+
+  drawRules() {
+    this.order.replaceChildren(...this.wanted.rule.map((rule, i) => make("li", {}, RULES[rule],
+      make("button", { type: "button", "aria-label": `${RULES[rule]}: earlier`, disabled: i === 0, onclick: () => this.move(i, -1) }, "↑"),
+      make("button", { type: "button", "aria-label": `${RULES[rule]}: later`, disabled: i === this.wanted.rule.length - 1, onclick: () => this.move(i, 1) }, "↓"))));
+  }
+
+  move(index, by) {
+    const rule = [...this.wanted.rule];
+    [rule[index], rule[index + by]] = [rule[index + by], rule[index]];
+    this.change({ rule });
+    this.drawRules();
+  }
+
+  prefer(folder) {
+    const others = this.wanted.rule.filter((rule) => rule !== "folder");
+    this.change({ folder: folder ? [folder] : [], rule: folder ? ["folder", ...others] : others });
+    this.drawRules();
+  }
+
+  change(values) {
+    this.wanted = { ...this.wanted, ...values };
+    localStorage.setItem("radius", this.wanted.radius);
+    localStorage.setItem("rules", JSON.stringify(this.wanted.rule));
+    localStorage.setItem("folders", JSON.stringify(this.wanted.folder));
+    this.load();
+  }
+
+  async load() {
+    say("Looking for duplicates …");
+    find("#csv").href = api.exported(this.wanted, "csv");
+    find("#json").href = api.exported(this.wanted, "json");
+    const asked = this.wanted;
+    try {
+      const found = await api.duplicates({ ...asked, offset: 0, limit: STEP });
+      if (this.gone || asked !== this.wanted) return;
+      this.found = found;
+      this.groups = found.groups;
+      this.draw();
+    } catch (error) { say(error.message, true); }
+  }
+
+  async more() {
+    const found = await api.duplicates({ ...this.wanted, offset: this.groups.length, limit: STEP });
+    this.groups.push(...found.groups);
+    this.draw();
+  }
+
+  draw() {
+    const { total, pictures, savings } = this.found;
+    say(total ? `${count(total, "group")}, ${count(pictures, "picture")}; ${size(savings)} in spare copies` : "No duplicates at this setting.");
+    this.list.replaceChildren(...this.groups.map((group) => this.card(group)));
+    if (!total) this.list.append(make("p", { className: "empty" }, "No two pictures are this near. Move the slider to the right to see pictures that differ more."));
+    if (this.groups.length < total) this.list.append(make("button", { type: "button", onclick: () => this.more() }, `Show more of ${count(total, "group")}`));
+    const spare = this.groups.flatMap((group) => group.items.filter((_, i) => i !== group.keep));
+    this.bar.replaceChildren(...(spare.length ? [make("button", { type: "button", className: "danger", id: "trash", onclick: () => this.confirm() },
+      `Move ${count(spare.length, "spare copy").replace("copys", "copies")} to the trash …`),
+    make("span", {}, `${size(total ? sum(spare) : 0)} in the groups shown. Nothing is deleted: files go to the system's trash.`)] : []));
+  }
+
+  card(group) {
+    const ids = group.items.map((item) => item.id);
+    const decide = async (verdict, keep) => {
+      try { await api.decide({ verdict, items: ids, keep }); } catch (error) { say(error.message, true); return; }
+      await this.load();
+    };
+    const why = group.reason === "you" ? "you chose the copy to keep" : `kept: ${RULES[group.reason] ?? "first by name"}`;
+    return make("article", { className: "group", "data-ids": ids.join(",") },
+      make("div", { className: "head" },
+        make("h2", {}, `${group.items.length} copies, at most ${group.diameter.toFixed(0)} bits apart; ${why}`),
+        make("div", { className: "row" },
+          make("button", { type: "button", onclick: () => decide("not duplicates") }, "Not duplicates"),
+          make("button", { type: "button", onclick: () => decide("keep both") }, group.items.length > 2 ? "Keep all" : "Keep both"))),
+      make("div", { className: "copies" }, ...group.items.map((item, i) => this.copy(group, item, i, decide))));
+  }
+
+  copy(group, item, position, decide) {
+    const kept = position === group.keep;
+    const line = (value) => make("div", { className: group.items.every((other) => value(other) === value(item)) ? "" : "differs" }, value(item));
+    return make("section", { className: kept ? "copy kept" : "copy", "aria-label": item.name }, picture(item.id, item.name),
+      make("div", { className: "body" }, make("div", { className: "name" }, item.name),
+        line((one) => one.folder || "(top folder)"), line((one) => `${one.width} × ${one.height}`),
+        line((one) => size(one.bytes)), line((one) => one.format), line((one) => day(one.taken)),
+        make("label", {}, make("input", { type: "radio", name: `keep-${group.items[0].id}`, checked: kept, onchange: () => decide("keep one", item.id) }),
+          " ", make("span", { className: "verdict" }, kept ? "keep" : "spare copy"))));
+  }
+
+  confirm() {
+    const removals = this.groups.map((group) => ({ give_up: group.items.filter((_, i) => i !== group.keep).map((item) => item.id), keep: [group.items[group.keep].id] }));
+    const spare = this.groups.flatMap((group) => group.items.filter((_, i) => i !== group.keep));
+    const files = count(spare.length, "file");
+    const go = make("button", { type: "button", className: "danger", id: "really", onclick: async () => {
+      go.disabled = true;
+      try {
+        const done = await api.trash(removals, spare.length);
+        const failed = done.outcomes.filter((one) => !one.moved);
+        show("Moved to the trash", make("p", {}, `${count(done.moved, "file")}, ${size(done.bytes)}. The log trash.jsonl beside the index says where each went.`),
+          ...(failed.length ? [make("p", {}, `${count(failed.length, "file")} stayed:`), make("ul", {}, ...failed.map((one) => make("li", {}, `${one.path}: ${one.reason}`)))] : []));
+        await this.load();
+      } catch (error) { show("Nothing was moved", make("p", {}, error.message)); }
+    } }, `Move ${files} to the trash`);
+    show(`Move ${files} to the trash?`, make("p", {}, `${files} of ${count(this.groups.length, "group")} go to the system's trash, ${size(sum(spare))} in all. One copy of each picture stays. You can restore files from the trash.`),
+      make("p", {}, go));
+  }
+}
+
+const sum = (items) => items.reduce((total, item) => total + item.bytes, 0);
+const nearness = (bits) => (bits < 3 ? `identical (${bits} bits)` : bits <= 16 ? `near (${bits} bits)` : `loose (${bits} bits)`);
+function saved(name, otherwise) { try { return JSON.parse(localStorage.getItem(name)) ?? otherwise; } catch { return otherwise; } }

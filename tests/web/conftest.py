@@ -1,0 +1,68 @@
+"""A small library with duplicates and strange names, and clients of the app that serves it."""
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+pytest.importorskip("fastapi", reason="the search page needs the extra photos")
+
+from starlette.testclient import TestClient
+
+from isch.photos.library import Library
+from isch.web.app import create
+from isch.web.settings import Settings
+
+STRANGE = "<img src=x onerror=alert(1)>.png"
+
+
+def drawing(seed: int, size: tuple[int, int] = (320, 240)) -> Image.Image:
+    """A smooth picture, a different one for each seed."""
+    values = np.random.default_rng(seed).integers(0, 256, (6, 8, 3), np.uint8)
+    return Image.fromarray(values).resize(size, Image.Resampling.BICUBIC)
+
+
+def encoded(image: Image.Image, form: str = "JPEG", **options: Any) -> bytes:
+    out = io.BytesIO()
+    image.save(out, form, **options)
+    return out.getvalue()
+
+
+def make_pictures(folder: Path) -> Path:
+    for i in range(8):
+        path = folder / ("a" if i % 2 else "b") / f"{i}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        drawing(i).save(path, quality=95)
+    drawing(3).resize((160, 120)).save(folder / "small copy of 3.jpg", quality=80)
+    drawing(5).convert("L").save(folder / "grey copy of 5.png")
+    drawing(20).save(folder / STRANGE)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_pictures(tmp_path_factory.mktemp("pictures"))
+
+
+@pytest.fixture(scope="session")
+def library(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> Library:
+    library = Library(pictures, tmp_path_factory.mktemp("home"))
+    library.update()
+    return library
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings(upload_bytes=4 << 20, upload_seconds=2.0, decode_seconds=10.0)
+
+
+@pytest.fixture
+def client(library: Library, settings: Settings) -> Iterator[TestClient]:
+    with TestClient(
+        create(library, settings), base_url="http://127.0.0.1:8765", raise_server_exceptions=False
+    ) as found:
+        yield found

@@ -1,0 +1,188 @@
+import csv
+import io
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from starlette.testclient import TestClient
+
+from isch.photos.catalog import Filter
+from isch.photos.library import Library
+from isch.web.app import create
+from isch.web.settings import Settings
+
+from .conftest import STRANGE, drawing, encoded, make_pictures
+
+
+def by_name(client: TestClient) -> dict[str, dict[str, Any]]:
+    return {item["name"]: item for item in client.get("/api/items?limit=500").json()["items"]}
+
+
+def test_the_collection_comes_page_by_page(client: TestClient) -> None:
+    whole = client.get("/api/items").json()
+    assert (whole["total"], len(whole["items"])) == (11, 11)
+    pages = [client.get(f"/api/items?offset={o}&limit=4").json()["items"] for o in (0, 4, 8)]
+    assert [item for page in pages for item in page] == whole["items"]
+    assert client.get("/api/items?offset=99").json()["items"] == []
+    assert {item["folder"] for item in client.get("/api/items?folder=a").json()["items"]} == {"a"}
+    first = whole["items"][0]
+    assert client.get(f"/api/items/{first['id']}").json() == first
+    assert STRANGE in by_name(client)
+
+
+def test_a_thumbnail_is_a_small_jpeg_and_is_kept(client: TestClient, library: Library) -> None:
+    number = by_name(client)["2.jpg"]["id"]
+    for size, side in ((256, 256), (1600, 320)):
+        response = client.get(f"/api/items/{number}/thumbnail?size={size}")
+        assert response.headers["content-type"] == "image/jpeg"
+        assert max(Image.open(io.BytesIO(response.content)).size) == side
+    assert len(list((library.home / "thumbnails").rglob("*.jpg"))) >= 2
+    assert client.get(f"/api/items/{number}/thumbnail?size=9999").status_code == 400
+
+
+def test_search_by_an_uploaded_picture(client: TestClient) -> None:
+    response = client.post("/api/search", files={"picture": encoded(drawing(4), quality=60)}, data={"k": 5})
+    found = response.json()
+    assert (response.status_code, found["items"][0]["name"], len(found["items"])) == (200, "4.jpg", 5)
+    assert (found["searched"], found["n_bits"], found["learned"], len(found["bits"])) == (11, 256, False, 256)
+    scores = [hit["score"] for hit in found["items"]]
+    assert scores == sorted(scores)
+    only = client.post("/api/search?folder=a", files={"picture": encoded(drawing(4))}, data={"k": 9}).json()
+    assert {hit["folder"] for hit in only["items"]} == {"a"}
+
+
+def test_more_like_a_picture_of_the_collection(client: TestClient) -> None:
+    items = by_name(client)
+    found = client.get(f"/api/items/{items['3.jpg']['id']}/similar?k=3").json()
+    assert found["items"][0]["name"] == "small copy of 3.jpg"
+    code = client.get(f"/api/items/{items['3.jpg']['id']}/code").json()
+    assert (len(code["bits"]), set(code["bits"]) <= {"0", "1"}) == (256, True)
+    other = client.get(f"/api/items/{found['items'][0]['id']}/code").json()
+    assert sum(a != b for a, b in zip(code["bits"], other["bits"], strict=True)) == found["items"][0]["distance"]
+
+
+def test_words_and_facets(client: TestClient, library: Library) -> None:
+    commonest = client.get("/api/words").json()
+    assert commonest
+    assert commonest[0]["count"] >= commonest[-1]["count"] >= 1
+    word = commonest[0]["word"]
+    assert word in [s["word"] for s in client.get("/api/words", params={"q": word[:3]}).json()]
+    assert client.get("/api/items", params={"word": word}).json()["total"] == library.catalog.count(Filter(word=word))
+    facets = client.get("/api/facets").json()
+    assert facets["folders"] == [{"value": "a", "count": 4}, {"value": "b", "count": 4}]
+
+
+def test_health_and_metrics(client: TestClient) -> None:
+    health = client.get("/api/health").json()
+    assert (health["status"], health["items"], health["failures"]) == ("ok", 11, 0)
+    client.get("/api/items/1")
+    text = client.get("/metrics").text
+    assert "isch_items 11.0" in text
+    assert 'route="/api/items/{number}",status="200"' in text
+
+
+@pytest.mark.parametrize("path", ["/api/items/999", "/api/items/999/thumbnail", "/api/items/999/similar", "/nowhere"])
+def test_what_is_not_there(client: TestClient, path: str) -> None:
+    response = client.get(path)
+    assert response.status_code == 404
+    assert "Traceback" not in response.text
+
+
+def groups(client: TestClient, **parameters: Any) -> list[set[str]]:
+    return [
+        {item["name"] for item in group["items"]}
+        for group in client.get("/api/duplicates", params=parameters).json()["groups"]
+    ]
+
+
+THREES, FIVES = {"3.jpg", "small copy of 3.jpg"}, {"5.jpg", "grey copy of 5.png"}
+
+
+def test_duplicates_with_rules_and_exports(client: TestClient, library: Library) -> None:
+    found = client.get("/api/duplicates").json()
+    assert found["total"] == 2
+    assert THREES in groups(client)
+    assert FIVES in groups(client)
+    three = next(g for g in found["groups"] if {i["name"] for i in g["items"]} == THREES)
+    assert (three["items"][three["keep"]]["name"], three["reason"]) == ("3.jpg", "pixels")
+    preferred = client.get("/api/duplicates", params={"rule": ["folder"], "folder": ["a"]}).json()
+    assert all(g["items"][g["keep"]]["folder"] == "a" for g in preferred["groups"])
+    rows = list(csv.DictReader(io.StringIO(client.get("/api/duplicates/export").text)))
+    assert sorted({row["group"] for row in rows}) == ["1", "2"]
+    assert sum(row["keep"] == "keep" for row in rows) == 2
+    assert len(client.get("/api/duplicates/export?format=json").json()) == 2
+    assert client.get("/api/duplicates?radius=99").status_code == 422
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> tuple[Library, Settings]:
+    """A library that may be changed."""
+    library = Library(make_pictures(tmp_path / "pictures"), tmp_path / "home")
+    library.update()
+    return library, Settings()
+
+
+def opened(library: Library, settings: Settings) -> TestClient:
+    return TestClient(create(library, settings), base_url="http://127.0.0.1:8765")
+
+
+def test_decisions_are_remembered_over_restarts_and_a_new_index(own: tuple[Library, Settings], tmp_path: Path) -> None:
+    library, settings = own
+    token = {"x-page-token": settings.page_token}
+    with opened(library, settings) as client:
+        items = by_name(client)
+        ids = [items[name]["id"] for name in sorted(THREES)]
+        assert (
+            client.post("/api/decisions", json={"verdict": "not duplicates", "items": ids}, headers=token).status_code
+            == 204
+        )
+        five = [items[name]["id"] for name in sorted(FIVES)]
+        grey = items["grey copy of 5.png"]["id"]
+        body = {"verdict": "keep one", "items": five, "keep": grey}
+        assert client.post("/api/decisions", json=body, headers=token).status_code == 204
+        assert groups(client) == [FIVES]
+    (library.folder / "grey copy of 5.png").rename(library.folder / "renamed.png")
+    library.update()
+    library.close()
+    shutil.copy(library.home / "decisions.sqlite", tmp_path / "kept.sqlite")
+    again = Library(library.folder, library.home)
+    with opened(again, Settings()) as client:
+        (group,) = client.get("/api/duplicates").json()["groups"]
+        assert (group["items"][group["keep"]]["name"], group["reason"]) == ("renamed.png", "you")
+
+
+def test_keeping_both_settles_a_group_until_forgotten(own: tuple[Library, Settings]) -> None:
+    library, settings = own
+    token = {"x-page-token": settings.page_token}
+    with opened(library, settings) as client:
+        ids = [by_name(client)[name]["id"] for name in FIVES]
+        client.post("/api/decisions", json={"verdict": "keep both", "items": ids}, headers=token)
+        assert groups(client) == [THREES]
+        client.post("/api/decisions", json={"verdict": "forget", "items": ids}, headers=token)
+        assert len(groups(client)) == 2
+
+
+def test_copies_go_to_the_trash_after_confirmation(
+    own: tuple[Library, Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library, settings = own
+    gone = library.folder.parent / "trash"
+    gone.mkdir()
+    monkeypatch.setattr("send2trash.send2trash", lambda path: shutil.move(path, gone))
+    with opened(library, settings) as client:
+        items = by_name(client)
+        small, kept = items["small copy of 3.jpg"]["id"], items["3.jpg"]["id"]
+        body: dict[str, Any] = {"removals": [{"give_up": [small], "keep": [kept]}], "confirmed": 1}
+        assert client.post("/api/trash", json=body).status_code == 403
+        token = {"x-page-token": settings.page_token}
+        assert (
+            "2 were confirmed"
+            in client.post("/api/trash", json={**body, "confirmed": 2}, headers=token).json()["detail"]
+        )
+        done = client.post("/api/trash", json=body, headers=token).json()
+        assert (done["moved"], [p.name for p in gone.iterdir()]) == (1, ["small copy of 3.jpg"])
+        assert "small copy of 3.jpg" not in by_name(client)
+        assert (library.home / "trash.jsonl").read_text().count("small copy of 3.jpg") >= 1
+        assert groups(client) == [FIVES]
