@@ -9,20 +9,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "ISCH": "isch.hashing.isch",
-    "LSH": "isch.hashing.lsh",
-    "SKLSH": "isch.hashing.sklsh",
-    "SH": "isch.hashing.sh",
-    "MDSH": "isch.hashing.mdsh",
-    "PCAH": "isch.hashing.pcah",
-    "PCARR": "isch.hashing.pcah",
-    "ITQ": "isch.hashing.itq",
-    "KMH": "isch.hashing.kmh",
-    "SPH": "isch.hashing.sph",
-    "BPBC": "isch.hashing.bpbc",
-    "CBE": "isch.hashing.cbe",
-    "SP": "isch.hashing.sp",
+_HOMES = {  # beside the classes of hashing methods, which their registry names
+    "Hasher": "isch.hashing.base",
     "sparse_codes": "isch.hashing.sparse",
     "hasher": "isch.hashing",
     "load": "isch.hashing",
@@ -36,9 +24,10 @@ _HOMES = {
     "Index": "isch.search.index",
     "Encoder": "isch.encoder",
 }
-_MODULES = {"features", "codes", "hashing", "search", "describe", "evaluate", "datasets", "errors", "progress"}
-
-__all__ = ["__version__", *_HOMES, *_MODULES]
+_MODULES = {
+    *("codes", "compute", "datasets", "describe", "distances", "errors", "evaluate", "features", "hashing", "progress"),
+    "search",
+}
 
 
 def __getattr__(name: str) -> "Any":
@@ -46,12 +35,19 @@ def __getattr__(name: str) -> "Any":
 
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
-    if name == "datasets":
-        return importlib.import_module("isch.evaluate.datasets")
     if name in _MODULES:
         return importlib.import_module(f"isch.{name}")
+    if name == "__all__":
+        return __dir__()
+    if not name.startswith("_"):
+        from isch.hashing import METHODS
+
+        if name in METHODS.classes():
+            return METHODS[METHODS.classes()[name]]
     raise AttributeError(f"module 'isch' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    from isch.hashing import METHODS
+
+    return sorted(["__version__", *_HOMES, *_MODULES, *METHODS.classes()])

@@ -1,7 +1,7 @@
 """Every descriptor through the same checks."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image as Pil
 from sklearn.base import clone
 
-from isch import describe
+from isch import describe, models
 from isch.describe.base import Describer
 from isch.errors import FormatError, InputError
 
@@ -118,6 +118,26 @@ def test_saved_and_loaded_it_gives_the_same(fitted: Callable[[str], Describer], 
     fitted(name).save(tmp_path / "model")
     again = describe.load(tmp_path / "model")
     np.testing.assert_array_equal(dense(again.transform(PICTURES)), dense(fitted(name).transform(PICTURES)))
+
+
+def altered(part: models.Part) -> Iterator[models.Part]:
+    """A part with every learned field missing, of another type, shape or content, and with one too many."""
+    yield part._replace(learned={**part.learned, "transform": 1})
+    yield part._replace(parameters={**part.parameters, "evil": 1})
+    for name, value in part.learned.items():
+        yield part._replace(learned={k: v for k, v in part.learned.items() if k != name})
+        for other in ("text", value[None], value[..., :-1], value.astype(np.float16), np.full_like(value, np.nan)):
+            yield part._replace(learned={**part.learned, name: other})
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_model_whose_parts_do_not_fit_is_refused(
+    fitted: Callable[[str], Describer], name: str, tmp_path: Path
+) -> None:
+    for part in altered(fitted(name)._part()):
+        models.write(tmp_path / "model", [part])
+        with pytest.raises(FormatError, match="the model is damaged"):
+            describe.load(tmp_path / "model")
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -1,5 +1,7 @@
 """Every hashing method keeps the same promises."""
 
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +10,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import isch
-from isch import codes, distances, progress
-from isch.errors import InputError, ParameterError
+from isch import codes, distances, models, progress
+from isch.errors import FormatError, InputError, ParameterError
 from isch.features.arrays import ArrayFeatures
 from isch.hashing import METHODS
 from isch.hashing import hasher as hasher_named
@@ -253,7 +255,70 @@ def test_refuses_what_it_cannot_use(name: str, X: NDArray[np.float32]) -> None:
         isch.hasher(name, bits=3)
 
 
+def altered(part: models.Part) -> Iterator[tuple[str, models.Part]]:
+    """(what was done, the part after it): every field missing, of another type, shape, size or content."""
+    yield "a field too many", part._replace(learned={**part.learned, "transform": 1})
+    yield "a field too many", part._replace(learned={**part.learned, "_constraints": {}})
+    yield "an unknown parameter", part._replace(parameters={**part.parameters, "evil": 1})
+    for bits in (0, -1, 12, 14, 4 * 10**9, 10**30, 2.5, "many", None, [8]):
+        yield f"n_bits = {bits}", part._replace(parameters={**part.parameters, "n_bits": bits})
+    for name, value in part.learned.items():
+        others: list[Any] = [None, "text", [[[]]], {}, -1, 10**30, np.zeros((2, 2, 2)), np.zeros(0, np.float32)]
+        if isinstance(value, np.ndarray):
+            others += [value[:-1], value[None], value.astype(np.float16), np.concatenate([value, value])]
+            if value.dtype.kind == "f" and value.size:
+                others += [np.full_like(value, np.nan)]
+            if value.dtype.kind == "i":
+                others += [np.full_like(value, -1), np.full_like(value, 10**6)]
+        missing = {k: v for k, v in part.learned.items() if k != name}
+        yield f"{name} missing", part._replace(learned=missing)
+        for other in others:
+            yield f"{name} = {other!r:.40}", part._replace(learned={**part.learned, name: other})
+
+
+MAY_VARY = {  # fields that say something about the model and may be any number, list or text
+    *("n_samples_", "n_iter_", "rank_", "n_atoms_", "n_atoms_asked_", "block_size_", "quantization_errors_", "sigma_"),
+    *("gamma_", "tau_", "lambda_star_", "spectrum_share_", "block_overlap_", "bit_correlation_", "dictionary_kind_"),
+    *("spectrum_kind_", "errors_", "objective_", "rank_"),
+}
+
+
+def test_a_model_whose_parts_do_not_fit_is_refused(name: str, X: NDArray[np.float32], tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    hasher = make(name).fit(X)
+    accepted = set()
+    for what, part in altered(hasher._part()):
+        models.write(path, [part])
+        refusal, loaded = attempt(path)
+        if loaded is None:
+            assert refusal.startswith(f"{path}: the model is damaged ({name}: "), what
+            assert len(refusal) < 500, what
+        else:
+            assert loaded.transform(X[:5]).shape == (5, codes.width(loaded.n_bits)), what
+            accepted.add(what.split()[0])
+    assert accepted <= MAY_VARY | ({"n_bits"} if name == "cbe" else set())  # one r serves any number of bits
+
+
+def attempt(path: Path) -> tuple[str, Hasher | None]:
+    """The refusal of a model, or the model."""
+    try:
+        return "", isch.load(path)
+    except FormatError as error:
+        return str(error), None
+
+
+def contract() -> list[Any]:
+    """scikit-learn's checks of every method; they warn of estimators that do not inherit from BaseEstimator."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Estimator .* does not inherit", UserWarning)
+        return [
+            pytest.param(estimator, check, id=f"{name}-{getattr(check, 'func', check).__name__}")
+            for name in sorted(METHODS)
+            for estimator, check in estimator_checks_generator(make(name, 1))
+        ]
+
+
 @pytest.mark.filterwarnings("ignore::isch.errors.IschWarning")  # the data of these checks are tiny
-@parametrize_with_checks([make(n, 1) for n in sorted(METHODS)])  # type: ignore[untyped-decorator]
+@pytest.mark.parametrize(("estimator", "check"), contract())
 def test_scikit_learn_contract(estimator: Any, check: Any) -> None:
     check(estimator)

@@ -125,7 +125,7 @@ def test_registry() -> None:
         describe.describer("gist", words=3)
     for name in describe.DESCRIPTORS:
         assert describe.descriptor(name).name == name
-        assert getattr(describe, describe.DESCRIPTORS[name][1]) is describe.descriptor(name)
+        assert getattr(describe, describe.DESCRIPTORS[name].__name__) is describe.descriptor(name)
     with pytest.raises(AttributeError):
         describe.SURF  # noqa: B018
 

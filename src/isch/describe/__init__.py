@@ -1,76 +1,82 @@
 """Descriptors, by name: from pictures to feature vectors. Each is imported when it is first used."""
 
-import importlib
 import os
 from typing import TYPE_CHECKING, Any
 
-from isch.errors import FormatError, unknown
+from isch.errors import unknown
+from isch.registry import Registry
 
 if TYPE_CHECKING:
     from isch.describe.base import Describer
     from isch.models import Part
 
-DESCRIPTORS = {  # name: (module, class)
-    "gist": ("isch.describe.gist", "GIST"),
-    "cnn": ("isch.describe.cnn", "CNN"),
-    "lbp": ("isch.describe.lbp", "LBP"),
-    "le": ("isch.describe.le", "LE"),
-    "bow": ("isch.describe.bow", "BoW"),
-    "vlad": ("isch.describe.vlad", "VLAD"),
-    "fisher": ("isch.describe.fisher", "Fisher"),
-    "llc": ("isch.describe.llc", "LLC"),
-    "fusion": ("isch.describe.fusion", "Fusion"),
-}
-_CLASSES = {cls: module for module, cls in DESCRIPTORS.values()}
+DESCRIPTORS: "Registry[Describer]" = Registry(
+    "descriptor",
+    {
+        "gist": "isch.describe.gist:GIST",
+        "cnn": "isch.describe.cnn:CNN",
+        "lbp": "isch.describe.lbp:LBP",
+        "le": "isch.describe.le:LE",
+        "bow": "isch.describe.bow:BoW",
+        "vlad": "isch.describe.vlad:VLAD",
+        "fisher": "isch.describe.fisher:Fisher",
+        "llc": "isch.describe.llc:LLC",
+        "fusion": "isch.describe.fusion:Fusion",
+    },
+)
 
 
 def descriptor(name: str) -> type["Describer"]:
-    """The class of a descriptor."""
-    if name not in DESCRIPTORS:
-        raise unknown("descriptor", name, DESCRIPTORS)
-    module, cls = DESCRIPTORS[name]
-    return getattr(importlib.import_module(module), cls)  # type: ignore[no-any-return]
+    """The class of a descriptor, by its name."""
+    return DESCRIPTORS[name]
 
 
 def describer(name: str, /, **parameters: Any) -> "Describer":
-    """A describer by name: ``describer("vlad", n_words=200)``; ``describer("le+lbp")`` fuses several.
+    """A describer by the name of its descriptor.
 
-    In a fusion, a parameter goes to every part that has one of that name.
+    Parameters
+    ----------
+    name : str
+        One of ``isch.describe.DESCRIPTORS``, or several joined by ``+``, whose vectors are put side by side.
+    **parameters
+        Those of the class; of several, a parameter goes to every one that has it.
+
+    Examples
+    --------
+    >>> from isch import describe
+    >>> describe.describer("vlad", n_words=100)
+    VLAD(n_words=100)
     """
     classes = [descriptor(part) for part in name.split("+")]
+    if len(classes) == 1:
+        return DESCRIPTORS.make(name, parameters)
     known = {parameter for cls in classes for parameter in cls._get_param_names()}
     for parameter in parameters:
         if parameter not in known:
             raise unknown(f"parameter of {name}:", parameter, known)
     parts = [cls(**{k: v for k, v in parameters.items() if k in cls._get_param_names()}) for cls in classes]
-    return parts[0] if len(parts) == 1 else descriptor("fusion")(parts)
+    return DESCRIPTORS.make("fusion", {"describers": parts})
 
 
 def load(path: str | os.PathLike[str]) -> "Describer":
     """The describer of a model file, fitted as it was; or the one that made a feature file of ``isch describe``."""
-    from isch import models
     from isch.describe.files import model_file
 
     with model_file(path) as model:
-        found = [part for part in models.read(model).parts if part.method in DESCRIPTORS]
-    if len(found) != 1:
-        raise FormatError(f"{path}: expected a describer; known: {', '.join(sorted(DESCRIPTORS))}")
-    return restore(found[0], path)
+        return DESCRIPTORS.load(model, "a describer")
 
 
 def restore(part: "Part", path: str | os.PathLike[str]) -> "Describer":
     """The describer that a part of the model file ``path`` holds."""
-    try:
-        return descriptor(part.method)._restore(part.parameters, part.learned)
-    except (KeyError, TypeError) as error:
-        raise FormatError(f"{path}: the header of the model is damaged ({error})") from error
+    return DESCRIPTORS.restore(part, path)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _CLASSES:
-        return getattr(importlib.import_module(_CLASSES[name]), name)
+    classes = DESCRIPTORS.classes()
+    if name in classes:
+        return DESCRIPTORS[classes[name]]
     raise AttributeError(f"module 'isch.describe' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*_CLASSES, "DESCRIPTORS", "describer", "descriptor", "load"])
+    return sorted([*DESCRIPTORS.classes(), "DESCRIPTORS", "describer", "descriptor", "load"])

@@ -5,28 +5,22 @@ decoded picture what ``_describe`` takes (a resized or grey version, local descr
 learns attributes ending in ``_``. Finding, decoding, batching, threads, failures and saving are written here once.
 """
 
-import os
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from functools import partial
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils._param_validation import Interval, InvalidParameterError, validate_parameter_constraints
-from sklearn.utils.validation import check_is_fitted
 
-from isch import compute, models, progress
+from isch import compute, progress
 from isch.describe.images import Failure, Image, Source, decode, groups, name_of, sources
-from isch.errors import FileError, InputError, ParameterError
+from isch.errors import FileError, InputError
 from isch.features import Block, stack
+from isch.learner import Learner
 
 if TYPE_CHECKING:
     from isch.describe.fusion import Fusion
-
-POSITIVE = Interval(Integral, 1, None, closed="left")
 
 
 @dataclass(frozen=True)
@@ -38,14 +32,11 @@ class Described:
     failures: list[Failure]  # of the pictures that were not
 
 
-class Describer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class Describer(Learner):
     """Base of all descriptors."""
 
-    name: ClassVar[str]  # in the registry, in model files, at the command line
-    revision: ClassVar[int] = 1  # raised when vectors change beyond rounding: stored results of older ones are stale
     learns: ClassVar[bool] = False  # whether ``fit`` must come before ``transform``
     batch_size: ClassVar[int] = 64  # pictures that one thread describes at once
-    _parameter_constraints: ClassVar[dict[str, list[Any]]]
 
     def fit(self, images: Any, y: None = None) -> Self:
         """Learn from pictures, if this descriptor learns: a folder, or paths, arrays or PIL images, or an iterator.
@@ -70,7 +61,7 @@ class Describer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         A picture that cannot be used is named in its batch's ``failures``; with ``strict`` it raises.
         """
         self._check_parameters()
-        check_is_fitted(self)
+        self._check_fitted()
         items = sources(images)
         total = len(items) if isinstance(items, Sized) else 0
         with progress.task("describing", total, "images") as advance:
@@ -92,11 +83,6 @@ class Describer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         from isch.describe.fusion import Fusion
 
         return Fusion([*self._parts(), *other._parts()]) if isinstance(other, Describer) else NotImplemented
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write parameters and what was learned as a safetensors file, whole or not at all."""
-        check_is_fitted(self)
-        models.write(path, [self._part()])
 
     def get_feature_names_out(self, input_features: None = None) -> NDArray[np.object_]:
         """gist0, gist1, ..."""
@@ -162,46 +148,16 @@ class Describer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         except InputError as error:
             raise InputError(f"{name_of(source, position)}: {error}") from error
 
-    def _part(self) -> models.Part:
-        """What ``save`` writes."""
-        return models.Part(self.name, *self._state())
-
     def _parts(self) -> "list[Describer]":
         return [self]
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """(parameters, learned attributes)."""
-        learned = {k: v for k, v in vars(self).items() if k.endswith("_") and not k.startswith("_")}
-        parameters = self.get_params(deep=False)
-        return {k: os.fspath(v) if isinstance(v, os.PathLike) else v for k, v in parameters.items()}, learned
-
-    @classmethod
-    def _restore(cls, parameters: dict[str, Any], learned: dict[str, Any]) -> Self:
-        """The describer with these parameters and learned attributes."""
-        describer = cls(**parameters)
-        describer.__dict__.update(learned)
-        return describer
-
-    def _rng(self) -> np.random.Generator:
-        """A generator that depends on ``random_state`` alone."""
-        return np.random.default_rng(getattr(self, "random_state", None))
-
-    def _check_parameters(self) -> None:
-        try:
-            validate_parameter_constraints(
-                self._parameter_constraints, self.get_params(deep=False), type(self).__name__
-            )
-        except InvalidParameterError as error:
-            raise ParameterError(str(error)) from None
-
     def __sklearn_is_fitted__(self) -> bool:
-        return not self.learns or any(name.endswith("_") for name in vars(self))
+        return not self.learns or super().__sklearn_is_fitted__()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.requires_fit = self.learns
         tags.input_tags.two_d_array = False
-        tags.transformer_tags.preserves_dtype = []
         return tags
 
 

@@ -9,12 +9,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import StrOptions
 
 from isch.describe.base import unit_rows
 from isch.describe.codebook import Labels, Matrix, WordsDescriber, joined, nearest_word
 from isch.describe.images import Source, choose
 from isch.describe.sift import Local
+from isch.errors import InputError
+from isch.learned import Array, Expected, Optional
+from isch.parameters import StrOptions
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -32,6 +34,8 @@ class BoW(WordsDescriber):
         "idf": ["boolean"],
     }
 
+    _learns: ClassVar[Expected] = {"idf_": Optional(Array("float64", "words"))}
+
     @property
     def n_features_out(self) -> int:
         return len(self.words_)
@@ -42,6 +46,11 @@ class BoW(WordsDescriber):
         if self.idf:
             counts = [self._counts([local])[0] for local in self._prepared(pictures, "word frequencies")]
             self.idf_ = inverse_document_frequency(np.array(counts))
+
+    def _check_learned(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        if self.idf and "idf_" not in attributes:
+            raise InputError("idf_ is missing")
+        return super()._check_learned(attributes)
 
     def _describe(self, batch: Sequence[Local]) -> Matrix:
         counts = self._counts(batch)

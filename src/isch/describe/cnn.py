@@ -15,13 +15,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from isch.describe import efficientnet
-from isch.describe.base import POSITIVE, Describer, unit_rows
+from isch.describe.base import Describer, unit_rows
 from isch.describe.images import Image, centre_square
 from isch.errors import FileError, FormatError, ParameterError, require
 from isch.features import Block
+from isch.parameters import POSITIVE, Interval, StrOptions
 
 PREPROCESSING = "preprocessing"  # the metadata entry
 

@@ -7,14 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
 from isch import kmeans
 from isch.describe import sift
-from isch.describe.base import POSITIVE, Describer
+from isch.describe.base import Describer
 from isch.describe.images import Image, Source, choose, grey
 from isch.describe.sift import Local
 from isch.errors import InputError, ParameterError
+from isch.learned import Array, Expected
+from isch.parameters import POSITIVE, Interval
 
 Matrix = NDArray[np.float32]
 Labels = NDArray[np.intp]
@@ -93,6 +94,8 @@ class WordsDescriber(LocalDescriber):
         "n_words": [POSITIVE],
         "n_iter": [POSITIVE],
     }
+
+    _learns: ClassVar[Expected] = {"words_": Array("float32", "words", sift.LENGTH)}
 
     def _fit(self, pictures: Iterable[Source]) -> None:
         rng = self._rng()

@@ -11,16 +11,17 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
 from isch import kmeans
 from isch.describe import sift
-from isch.describe.base import POSITIVE, unit_rows
+from isch.describe.base import unit_rows
 from isch.describe.codebook import LocalDescriber, Matrix, need
 from isch.describe.images import Source
 from isch.describe.sift import Local
+from isch.learned import Array, Expected
+from isch.parameters import POSITIVE, Interval
 
-Array = NDArray[np.float64]
+Doubles = NDArray[np.float64]
 
 MIN_VARIANCE = 1e-6
 MIN_SHARE = 1e-4  # of the variance of all descriptors, that each component keeps at the start
@@ -29,9 +30,9 @@ MIN_SHARE = 1e-4  # of the variance of all descriptors, that each component keep
 class Mixture(NamedTuple):
     """Gaussians with diagonal covariances."""
 
-    weights: Array  # w, (K,)
-    means: Array  # μ, (K, D)
-    deviations: Array  # σ, (K, D)
+    weights: Doubles  # w, (K,)
+    means: Doubles  # μ, (K, D)
+    deviations: Doubles  # σ, (K, D)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -54,6 +55,14 @@ class Fisher(LocalDescriber):
         "n_dimensions": [Interval(Integral, 1, sift.LENGTH, closed="both")],
         "improved": ["boolean"],
         "n_iter": [POSITIVE],
+    }
+
+    _learns: ClassVar[Expected] = {
+        "centre_": Array("float64", sift.LENGTH),
+        "axes_": Array("float64", sift.LENGTH, "n_dimensions"),
+        "weights_": Array("float64", "words"),
+        "means_": Array("float64", "words", "n_dimensions"),
+        "deviations_": Array("float64", "words", "n_dimensions"),
     }
 
     @property
@@ -79,7 +88,7 @@ class Fisher(LocalDescriber):
         return np.asarray(reduced)
 
 
-def principal_axes(centred: NDArray[np.floating[Any]], n: int) -> Array:
+def principal_axes(centred: NDArray[np.floating[Any]], n: int) -> Doubles:
     """The ``n`` directions (D, n) of largest variance; the unit vectors if that is all of them."""
     if n == centred.shape[1]:
         return np.eye(n)
@@ -110,7 +119,7 @@ def fit_mixture(X: Matrix, n_words: int, n_iter: int, rng: np.random.Generator) 
     return Mixture(model.weights_, model.means_, np.sqrt(model.covariances_))
 
 
-def posteriors(X: NDArray[np.floating[Any]], mixture: Mixture) -> Array:
+def posteriors(X: NDArray[np.floating[Any]], mixture: Mixture) -> Doubles:
     """q_ik, the probability that descriptor i comes from component k."""
     precisions = mixture.deviations**-2
     constant = np.log(mixture.weights) - np.log(mixture.deviations).sum(axis=1)
@@ -120,7 +129,7 @@ def posteriors(X: NDArray[np.floating[Any]], mixture: Mixture) -> Array:
     return np.asarray(likelihoods / likelihoods.sum(axis=1, keepdims=True))
 
 
-def fisher_vector(X: NDArray[np.floating[Any]], mixture: Mixture) -> Array:
+def fisher_vector(X: NDArray[np.floating[Any]], mixture: Mixture) -> Doubles:
     """All u_k, then all v_k, with y_ik = (x_i − μ_k) / σ_k:
 
     u_k = 1 / (N √w_k) Σ_i q_ik y_ik,  v_k = 1 / (N √(2 w_k)) Σ_i q_ik (y_ik² − 1).
@@ -137,6 +146,6 @@ def fisher_vector(X: NDArray[np.floating[Any]], mixture: Mixture) -> Array:
     return np.concatenate([(u / scale).ravel(), (v / (np.sqrt(2) * scale)).ravel()])
 
 
-def improve(rows: Array) -> Matrix:
+def improve(rows: Doubles) -> Matrix:
     """Signed square roots, then length one."""
     return unit_rows(np.sign(rows) * np.sqrt(abs(rows)))

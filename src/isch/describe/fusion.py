@@ -6,10 +6,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.sparse import csr_array, hstack, issparse
 
+from isch import models
 from isch.describe import descriptor
 from isch.describe.base import Describer, unit_rows
 from isch.describe.images import Image, Source
-from isch.errors import ParameterError
+from isch.errors import InputError, ParameterError
 from isch.features import Block
 
 
@@ -62,18 +63,22 @@ class Fusion(Describer):
     def __sklearn_is_fitted__(self) -> bool:
         return all(part.__sklearn_is_fitted__() for part in self.describers)
 
-    def _state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        states = [(part.name, *part._state()) for part in self.describers]
-        recipe = [{"name": name, "parameters": parameters} for name, parameters, _ in states]
-        learned = {f"{i}/{key}": value for i, (_, _, values) in enumerate(states) for key, value in values.items()}
-        return {"describers": recipe}, learned
+    def _part(self) -> models.Part:
+        parts = [part._part() for part in self.describers]
+        recipe = [{"name": part.method, "parameters": part.parameters} for part in parts]
+        learned = {f"{i}/{name}": value for i, part in enumerate(parts) for name, value in part.learned.items()}
+        return models.Part(self.name, {"describers": recipe}, learned)
 
     @classmethod
     def _restore(cls, parameters: dict[str, Any], learned: dict[str, Any]) -> Self:
+        recipe = parameters["describers"]
+        strange = [name for name in learned if name.partition("/")[0] not in map(str, range(len(recipe)))]
+        if strange:
+            raise InputError(f"{strange[0]} belongs to none of its {len(recipe)} parts")
         return cls(
             [
                 descriptor(part["name"])._restore(part["parameters"], _share(learned, f"{i}/"))
-                for i, part in enumerate(parameters["describers"])
+                for i, part in enumerate(recipe)
             ]
         )
 

@@ -16,12 +16,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
-from sklearn.utils._param_validation import StrOptions
 
-from isch.describe.base import POSITIVE, Describer
+from isch.describe.base import Describer
 from isch.describe.images import Image, centre_square, grey, resize
 from isch.errors import ParameterError
 from isch.features import Block
+from isch.parameters import POSITIVE, StrOptions
 
 PREFILTER_CYCLES = 4  # the whitening filter's cut-off, cycles per picture
 PREFILTER_PADDING = 5

@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import StrOptions
 
-from isch.describe.base import POSITIVE, Describer, unit_rows
+from isch.describe.base import Describer, unit_rows
 from isch.describe.images import Image, grey
 from isch.errors import InputError
 from isch.features import Block
+from isch.parameters import POSITIVE, StrOptions
 
 N_BINS = 59
 # (row, column) of the neighbours, counter-clockwise from the right

@@ -14,13 +14,16 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
-from isch.describe.base import POSITIVE, Describer, unit_rows
+from isch.describe.base import Describer, unit_rows
 from isch.describe.images import Image, Source, choose, grey
 from isch.errors import InputError
 from isch.features import Block
+from isch.learned import Array, Expected
+from isch.parameters import POSITIVE
 
 INNER, OUTER = 2.0, 4.0  # standard deviations of the two Gaussians
 RADII = (1, 2)
+SAMPLES = 1 + 8 * sum(RADII)  # of a neighbourhood: its centre and the rings
 MARGIN = 3  # pixels that bilinear samples on the largest ring can reach
 DEPTH = 8
 N_CODES = 1 << DEPTH
@@ -43,8 +46,12 @@ class LE(Describer):
         "random_state": ["random_state"],
     }
 
-    directions_: Floats  # (255, 25), one a node, children of node i are 2i + 1 and 2i + 2
-    thresholds_: Floats  # (255,)
+    _learns: ClassVar[Expected] = {
+        "directions_": Array("float32", N_CODES - 1, SAMPLES),
+        "thresholds_": Array("float32", N_CODES - 1),
+    }
+    directions_: Floats  # one per node; the children of node i are 2i + 1 and 2i + 2
+    thresholds_: Floats
 
     def __init__(
         self, grid: int = 9, n_images: int = 1000, vectors_per_image: int = 200, random_state: int | None = 0

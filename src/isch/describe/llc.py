@@ -14,12 +14,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from sklearn.utils._param_validation import Interval
 
-from isch.describe.base import POSITIVE, unit_rows
+from isch.describe.base import unit_rows
 from isch.describe.codebook import Labels, Matrix, WordsDescriber, half_squares
 from isch.describe.sift import Local
 from isch.errors import ParameterError
+from isch.parameters import POSITIVE, Interval
 
 BLOCK_VALUES = 1 << 20  # scores of words held at once
 

@@ -8,35 +8,31 @@ here once.
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, InvalidParameterError, validate_parameter_constraints
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from isch import codes, compute, distances, models
+from isch import codes, compute, distances, learned
 from isch import features as feature_sources
 from isch.codes import Codes
-from isch.errors import InputError, ParameterError
+from isch.errors import InputError
 from isch.features import Block, Features, dense, finite
+from isch.learned import Array, Expected, Optional
+from isch.learner import Learner
 
 Projector = Callable[[Block], NDArray[np.floating[Any]]]  # a function or an object of plain data, so that it pickles
 
-POSITIVE = Interval(Integral, 1, None, closed="left")
 
-
-class Hasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class Hasher(Learner):
     """Base of all hashing methods."""
 
-    name: ClassVar[str]  # in the registry, in model files, at the command line
-    revision: ClassVar[int] = 1  # raised when codes change beyond rounding: stored results of older ones are stale
-    _parameter_constraints: ClassVar[dict[str, list[Any]]]
-
+    _learns: ClassVar[Expected] = {
+        "n_features_in_": int,
+        "n_samples_": int,
+        "feature_names_in_": Optional(list),
+    }
     n_bits: int
     n_features_in_: int
     n_samples_: int
@@ -76,26 +72,15 @@ class Hasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """How codes of this method are compared."""
         return distances.HAMMING
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model as a safetensors file, whole or not at all."""
-        check_is_fitted(self)
-        models.write(path, [self._part()])
-
-    def _part(self) -> models.Part:
-        """What ``save`` writes."""
-        return models.Part(self.name, self.get_params(deep=False), self._learned())
-
-    def _learned(self) -> dict[str, Any]:
-        """What ``save`` keeps: the attributes that end in an underscore."""
-        return {name: value for name, value in vars(self).items() if name.endswith("_") and not name.startswith("_")}
-
-    @classmethod
-    def _restore(cls, parameters: dict[str, Any], learned: dict[str, Any]) -> Self:
-        """The hasher with these parameters and learned attributes."""
-        hasher = cls(**parameters)
-        for attribute, value in learned.items():
-            setattr(hasher, attribute, value)
-        return hasher
+    def _check_learned(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        d = attributes.get("n_features_in_")
+        sizes = learned.check(self._expected(), attributes, {**self.get_params(), "m": self.n_bits, "d": d})
+        names = attributes.get("feature_names_in_")
+        if names is not None:
+            if len(names) != d or not all(isinstance(name, str) for name in names):
+                raise InputError(f"feature_names_in_ must be the names of {d} columns; got {names!r:.80}")
+            attributes["feature_names_in_"] = np.array(names, object)
+        return sizes
 
     def _fit(self, features: Features) -> None:
         """Learn from checked features of at least two rows."""
@@ -108,34 +93,16 @@ class Hasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _projecting(self, features: Features) -> "Projecting":
         return Projecting(self._projector(), features.where)
 
-    def _rng(self) -> np.random.Generator:
-        """A generator that depends on ``random_state`` alone."""
-        seed = getattr(self, "random_state", None)
-        if seed is None or isinstance(seed, int | np.integer):
-            return np.random.default_rng(seed)
-        return np.random.default_rng(check_random_state(seed).randint(2**31 - 1))
-
-    def _check_parameters(self) -> None:
-        try:
-            validate_parameter_constraints(self._parameter_constraints, self.get_params(deep=False), self._label)
-        except InvalidParameterError as error:
-            raise ParameterError(str(error)) from None
-
-    @property
-    def _label(self) -> str:
-        return type(self).__name__
-
     def _open_fitted(self, X: Any) -> Features:
-        check_is_fitted(self)
+        self._check_fitted()
         return self._open(X, reset=False)
 
     def _open(self, X: Any, reset: bool) -> Features:
-        """Open ``X``; what is in memory first passes scikit-learn's checks of shape, type and column names."""
-        if not _elsewhere(X):
-            if issparse(X):
-                feature_sources.check_indices(X, "the sparse matrix")
+        """Open ``X``; scikit-learn looks at what may have column names or is not a matrix of numbers in memory."""
+        if not (_elsewhere(X) or (_plain(X) and not hasattr(self, "feature_names_in_"))):
+            from sklearn.utils.validation import validate_data
+
             X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
-            return feature_sources.open(X)
         features = feature_sources.open(X)
         if reset:
             self.n_features_in_ = features.shape[1]
@@ -149,15 +116,15 @@ class Hasher(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = []
         return tags
 
 
 class LinearHasher(Hasher):
     """A method whose bits are the signs of a linear map of centred data: z = (x − μ) L = x L − μ L."""
 
-    mean_: NDArray[np.float64]  # μ, (d,)
-    projection_: NDArray[np.float32]  # L, (d, m)
+    _learns: ClassVar[Expected] = {"mean_": Array("float64", "d"), "projection_": Array("float32", "d", "m")}
+    mean_: NDArray[np.float64]  # μ
+    projection_: NDArray[np.float32]  # L
 
     def _projector(self) -> Projector:
         return Linear(self.mean_, self.projection_)
@@ -212,6 +179,12 @@ def centred(block: NDArray[Any], mean: NDArray[np.float64]) -> NDArray[np.float3
     if block.dtype == np.float64:
         return (block - mean).astype(np.float32)
     return block.astype(np.float32, copy=False) - mean.astype(np.float32)
+
+
+def _plain(X: Any) -> bool:
+    """Whether ``X`` is a matrix of real numbers in memory, without names."""
+    matrix = type(X) is np.ndarray or issparse(X)
+    return matrix and X.ndim == 2 and X.dtype.kind in "fiub" and min(X.shape) > 0
 
 
 def _elsewhere(X: Any) -> bool:

@@ -15,8 +15,10 @@ from isch import compute, progress
 from isch.errors import InputError
 from isch.features import Block, Features, dense
 from isch.hashing import pca
-from isch.hashing.base import POSITIVE, Hasher, Projector, centred
+from isch.hashing.base import Hasher, Projector, centred
 from isch.hashing.rotation import procrustes
+from isch.learned import Array, Expected
+from isch.parameters import POSITIVE
 
 CHUNK_BYTES = 1 << 20  # rows multiplied together: what stays in the cache of a core
 
@@ -42,9 +44,15 @@ class BPBC(Hasher):
         "max_samples": [POSITIVE],
         "random_state": ["random_state"],
     }
+    _learns: ClassVar[Expected] = {
+        "mean_": Array("float64", "d"),
+        "left_": Array("float32", "d1", "c1"),
+        "right_": Array("float32", "d2", "c2"),
+        "objective_": Array("float64", "rounds"),
+    }
     mean_: NDArray[np.float64]
-    left_: NDArray[np.float32]  # R₁, (d₁, c₁)
-    right_: NDArray[np.float32]  # R₂, (d₂, c₂)
+    left_: NDArray[np.float32]  # R₁
+    right_: NDArray[np.float32]  # R₂
     objective_: NDArray[np.float64]  # Σ ⟨B, R₁ᵀ X R₂⟩ at each round
 
     def __init__(
@@ -81,6 +89,16 @@ class BPBC(Hasher):
             left, right, trace = learn(X, left, right, self.n_iter)
         self.left_, self.right_ = left.astype(np.float32), right.astype(np.float32)
         self.objective_ = np.array(trace, np.float64)
+
+    def _check_learned(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        sizes = super()._check_learned(attributes)
+        d1, d2, c1, c2 = (sizes[name] for name in ("d1", "d2", "c1", "c2"))
+        if (d1 * d2, c1 * c2) != (sizes["d"], self.n_bits):
+            raise InputError(
+                f"left_ and right_ must turn {sizes['d']} features into {self.n_bits} bits; "
+                f"got shapes {d1} × {c1} and {d2} × {c2}"
+            )
+        return sizes
 
     def _projector(self) -> Projector:
         return Bilinear(self.mean_, self.left_, self.right_)

@@ -12,12 +12,13 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
 from isch import compute, progress
 from isch.features import Block, Features, dense
 from isch.hashing import pca
-from isch.hashing.base import POSITIVE, Hasher, Projector, centred
+from isch.hashing.base import Hasher, Projector, centred
+from isch.learned import Array, Expected
+from isch.parameters import POSITIVE, Interval
 
 CHUNK_BYTES = 1 << 20  # rows transformed together: what stays in the cache of a core
 
@@ -40,6 +41,12 @@ class CBE(Hasher):
         "n_iter": [POSITIVE],
         "max_samples": [POSITIVE],
         "random_state": ["random_state"],
+    }
+    _learns: ClassVar[Expected] = {
+        "mean_": Array("float64", "d"),
+        "flips_": Array("float32", "d"),
+        "column_": Array("float32", "d"),
+        "errors_": Array("float64", "rounds"),
     }
     mean_: NDArray[np.float64]
     flips_: NDArray[np.float32]  # the diagonal of D, ±1
@@ -74,6 +81,11 @@ class CBE(Hasher):
             X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), np.finfo(np.float32).tiny)
             column, errors = learn(X, column, self.n_bits, self.regularisation, self.n_iter)
         self.column_, self.errors_ = column.astype(np.float32), np.array(errors, np.float64)
+
+    def _check_learned(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        sizes = super()._check_learned(attributes)
+        pca.check_limit(self._label, self.n_bits, sizes["d"])
+        return sizes
 
     def _projector(self) -> Projector:
         return Circulant(self.mean_, self.flips_, scipy.fft.rfft(self.column_), self.n_bits)

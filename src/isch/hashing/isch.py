@@ -15,15 +15,16 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from isch import compute
 from isch.errors import InputError, IschWarning, ParameterError
 from isch.features import Features, Subset
 from isch.hashing import diagnostics, dictionary, rotation, spectrum
-from isch.hashing.base import POSITIVE, Linear, LinearHasher, Projecting
+from isch.hashing.base import Linear, LinearHasher, Projecting
 from isch.hashing.dictionary import Atoms, Tree
 from isch.hashing.spectrum import Spectrum
+from isch.learned import Array, Expected, Optional
+from isch.parameters import POSITIVE, Interval, StrOptions
 
 FLAT_LIMIT = 4096  # dimensions up to which one flat k-means makes the dictionary
 FEW_ROWS = 1024  # rows up to which it does for any dimension: the clusters of a tree would be too few for long codes
@@ -69,6 +70,24 @@ class ISCH(LinearHasher):
         "max_samples": [Interval(Integral, 2, None, closed="left")],
         "keep_dictionary": ["boolean"],
         "random_state": ["random_state"],
+    }
+
+    _learns: ClassVar[Expected] = {
+        "dictionary_": Optional(Array("float32", "atoms", "d")),
+        "dictionary_kind_": str,
+        "n_atoms_asked_": int,
+        "n_atoms_": int,
+        "spectrum_kind_": str,
+        "spectrum_share_": float,
+        "eigenvalues_": Array("float64", "m"),
+        "rank_": Optional(int),
+        "lambda_star_": float,
+        "tau_": float,
+        "block_size_": int,
+        "block_overlap_": float,
+        "quantization_errors_": list,
+        "bit_balance_": Array("float32", "m"),
+        "bit_correlation_": float,
     }
 
     def __init__(

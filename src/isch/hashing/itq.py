@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from isch import compute
 from isch.features import Features
 from isch.hashing import pca, rotation
-from isch.hashing.base import POSITIVE, LinearHasher
+from isch.hashing.base import LinearHasher
+from isch.learned import Array, Expected
+from isch.parameters import POSITIVE
 
 
 class ITQ(LinearHasher):
@@ -29,6 +31,7 @@ class ITQ(LinearHasher):
         "max_samples": [POSITIVE],
         "random_state": ["random_state"],
     }
+    _learns: ClassVar[Expected] = {"errors_": Array("float64", "rounds")}
     errors_: NDArray[np.float64]  # mean square of B − V R before each round
 
     def __init__(self, n_bits: int = 128, n_iter: int = 50, max_samples: int = 100_000, random_state: Any = 0) -> None:

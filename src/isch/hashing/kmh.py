@@ -14,13 +14,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
 from isch import compute, progress
+from isch.errors import InputError
 from isch.features import Block, Features
 from isch.hashing import pca
-from isch.hashing.base import POSITIVE, LinearHasher, Projector
+from isch.hashing.base import LinearHasher, Projector
+from isch.learned import Array, Expected
+from isch.parameters import POSITIVE, Interval
 
+MOST_BITS = 12  # per subspace: 4,096 centres
 INNER_STEPS = 10  # majorisation steps of one centre in one round
 TOLERANCE = 1e-5  # least fall of the energy, relative to itself, that is worth another round
 
@@ -39,13 +42,20 @@ class KMH(LinearHasher):
     name = "kmh"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_bits": [POSITIVE],
-        "bits_per_subspace": [Interval(Integral, 1, 12, closed="both"), None],
+        "bits_per_subspace": [Interval(Integral, 1, MOST_BITS, closed="both"), None],
         "affinity_weight": [Interval(Real, 0, None, closed="left")],
         "n_iter": [POSITIVE],
         "max_samples": [POSITIVE],
         "random_state": ["random_state"],
     }
-    projection_: Matrix  # principal directions, those of a subspace beside each other, (d, Σ widths)
+    _learns: ClassVar[Expected] = {
+        "projection_": Array("float32", "d", "s"),  # s = Σ widths
+        "bits_": list,
+        "widths_": list,
+        "centres_": Array("float32", "values"),
+        "errors_": Array("float64", "n_iter"),
+    }
+    projection_: Matrix  # principal directions, those of a subspace beside each other
     bits_: list[int]  # of each subspace
     widths_: list[int]  # number of directions of each subspace
     centres_: NDArray[np.float32]  # of all subspaces, row by row, one after the other
@@ -92,6 +102,18 @@ class KMH(LinearHasher):
                 advance(1)
         self.centres_, self.errors_ = np.concatenate(centres).astype(np.float32), errors
 
+    def _check_learned(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        sizes = super()._check_learned(attributes)
+        bits, widths = attributes["bits_"], attributes["widths_"]
+        if not (all_within(bits, MOST_BITS) and all_within(widths, sizes["s"]) and len(bits) == len(widths)):
+            raise InputError(f"bits_ and widths_ must be positive numbers for each subspace; got {bits} and {widths}")
+        if (sum(bits), sum(widths)) != (self.n_bits, sizes["s"]):
+            raise InputError(f"bits_ and widths_ must add up to {self.n_bits} and {sizes['s']}; got {bits}, {widths}")
+        wanted = sum(width << b for width, b in zip(widths, bits, strict=True))
+        if sizes["values"] != wanted:
+            raise InputError(f"centres_ must hold {wanted} values; got {sizes['values']}")
+        return sizes
+
     def _projector(self) -> Projector:
         return Margins(super()._projector(), self.bits_, self.widths_, self.centres_)
 
@@ -112,6 +134,11 @@ class Margins:
             columns.append(margins(part, self.centres[start:stop].reshape(1 << bits, -1), bits))
             start = stop
         return np.concatenate(columns, axis=1)
+
+
+def all_within(numbers: list[Any], most: int) -> bool:
+    """Whether all are whole numbers from 1 to ``most``."""
+    return all(isinstance(number, int) and 1 <= number <= most for number in numbers)
 
 
 def parts(Z: NDArray[Any], widths: list[int]) -> list[NDArray[Any]]:

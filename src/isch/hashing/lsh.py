@@ -9,7 +9,8 @@ import numpy as np
 
 from isch import compute
 from isch.features import Features
-from isch.hashing.base import POSITIVE, LinearHasher
+from isch.hashing.base import LinearHasher
+from isch.parameters import POSITIVE
 
 
 class LSH(LinearHasher):

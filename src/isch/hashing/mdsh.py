@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.spatial.distance import pdist
-from sklearn.utils._param_validation import Interval
 
 from isch import compute, distances
 from isch.errors import InputError, IschWarning
 from isch.features import Block, Features
 from isch.hashing import pca
-from isch.hashing.base import POSITIVE, LinearHasher, Projector
+from isch.hashing.base import LinearHasher, Projector
+from isch.learned import Array, Expected, check_range
+from isch.parameters import POSITIVE, Interval
 
 LEAST_BINS, MOST_BINS = 10, 50
 ROWS_PER_BIN = 10
@@ -48,11 +49,21 @@ class MDSH(LinearHasher):
         "max_samples": [POSITIVE],
         "random_state": ["random_state"],
     }
-    projection_: NDArray[np.float32]  # the principal directions in use, (d, c)
-    limits_: NDArray[np.float32]  # least and greatest value of each coordinate, (2, c)
-    grids_: NDArray[np.float32]  # first grid point and spacing of each coordinate, (2, c)
+    _learns: ClassVar[Expected] = {
+        "projection_": Array("float32", "d", "c"),
+        "limits_": Array("float32", 2, "c"),
+        "grids_": Array("float32", 2, "c"),
+        "coordinates_": Array("int32", "m"),
+        "values_": Array("float32", "m", "bins"),
+        "weights_": Array("float32", "m"),
+        "groups_": Array("int32", "m"),
+        "sigma_": float,
+    }
+    projection_: NDArray[np.float32]  # the principal directions in use
+    limits_: NDArray[np.float32]  # least and greatest value of each coordinate
+    grids_: NDArray[np.float32]  # first grid point and spacing of each coordinate
     coordinates_: NDArray[np.int32]  # of each bit
-    values_: NDArray[np.float32]  # eigenfunction of each bit on the grid of its coordinate, minus threshold, (m, bins)
+    values_: NDArray[np.float32]  # eigenfunction of each bit on the grid of its coordinate, minus threshold
     weights_: NDArray[np.float32]
     groups_: NDArray[np.int32]  # bits with the same threshold
     sigma_: float
@@ -135,6 +146,12 @@ class MDSH(LinearHasher):
         self.limits_ = np.stack([low[used], high[used]]).astype(np.float32)
         spacing = (high[used] - low[used]) / bins
         self.grids_ = np.stack([low[used] + spacing / 2, spacing]).astype(np.float32)
+
+    def _check_learned(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        sizes = super()._check_learned(attributes)
+        check_range("coordinates_", attributes["coordinates_"], sizes["c"])
+        check_range("groups_", attributes["groups_"], self.n_bits)
+        return sizes
 
     def _projector(self) -> Projector:
         return Interpolated(super()._projector(), self.limits_, self.grids_, self.coordinates_, self.values_)

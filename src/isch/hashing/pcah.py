@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from isch.features import Features
 from isch.hashing import pca, rotation
-from isch.hashing.base import POSITIVE, LinearHasher
+from isch.hashing.base import LinearHasher
+from isch.learned import Array, Expected
+from isch.parameters import POSITIVE
 
 
 class PCAH(LinearHasher):
@@ -27,7 +29,8 @@ class PCAH(LinearHasher):
         "n_bits": [POSITIVE],
         "random_state": ["random_state"],
     }
-    variances_: NDArray[np.float64]  # of the principal components, (m,)
+    _learns: ClassVar[Expected] = {"variances_": Array("float64", "m")}
+    variances_: NDArray[np.float64]  # of the principal components
 
     def __init__(self, n_bits: int = 128, random_state: Any = 0) -> None:
         self.n_bits = n_bits

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from isch import compute
 from isch.features import Block, Features
 from isch.hashing import pca
-from isch.hashing.base import POSITIVE, Linear, LinearHasher, Projector
+from isch.hashing.base import Linear, LinearHasher, Projector
+from isch.learned import Array, Expected, check_range
+from isch.parameters import POSITIVE
 
 
 class SH(LinearHasher):
@@ -28,7 +30,13 @@ class SH(LinearHasher):
         "n_bits": [POSITIVE],
         "random_state": ["random_state"],
     }
-    projection_: NDArray[np.float32]  # principal directions, (d, min(m, d))
+    _learns: ClassVar[Expected] = {
+        "projection_": Array("float32", "d", "c"),  # c = min(m, d)
+        "starts_": Array("float32", "c"),
+        "directions_": Array("int64", "m"),
+        "frequencies_": Array("float64", "m"),
+    }
+    projection_: NDArray[np.float32]  # principal directions
     starts_: NDArray[np.float32]  # the least coordinate along each direction
     directions_: NDArray[np.int64]  # of each bit
     frequencies_: NDArray[np.float64]  # jπ/R of each bit
@@ -45,6 +53,11 @@ class SH(LinearHasher):
         self.starts_ = low
         self.directions_, modes = smoothest_modes(high - low, self.n_bits)
         self.frequencies_ = modes * np.pi / _positive(high - low)[self.directions_]
+
+    def _check_learned(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        sizes = super()._check_learned(attributes)
+        check_range("directions_", attributes["directions_"], sizes["c"])
+        return sizes
 
     def _projector(self) -> Projector:
         linear, frequencies = super()._projector(), self.frequencies_.astype(np.float32)

@@ -11,12 +11,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
 from isch import compute
 from isch.errors import IschWarning
 from isch.features import Block, Features, dense
-from isch.hashing.base import POSITIVE, LinearHasher, Projector
+from isch.hashing.base import LinearHasher, Projector
+from isch.learned import Array, Expected
+from isch.parameters import POSITIVE, Interval
 
 NEIGHBOUR = 50
 ROUNDING = 1e-3  # of the length of a row: single precision leaves distances below this to chance
@@ -35,6 +36,11 @@ class SKLSH(LinearHasher):
         "n_bits": [POSITIVE],
         "gamma": [Interval(Real, 0, None, closed="neither"), None],
         "random_state": ["random_state"],
+    }
+    _learns: ClassVar[Expected] = {
+        "gamma_": float,
+        "phases_": Array("float32", "m"),
+        "thresholds_": Array("float32", "m"),
     }
     gamma_: float
     phases_: NDArray[np.float32]  # b, uniform in [0, 2π)

@@ -13,14 +13,15 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
-from sklearn.utils._param_validation import Interval
 
 from isch import compute, progress
 from isch.errors import IschWarning
 from isch.features import Block, Features
 from isch.hashing import pca
-from isch.hashing.base import POSITIVE, Hasher, Projector, centred
+from isch.hashing.base import Hasher, Projector, centred
 from isch.hashing.rotation import correlate, procrustes
+from isch.learned import Array, Expected
+from isch.parameters import POSITIVE, Interval
 
 LANES = 64  # rows that are multiplied together
 COLUMNS = 2048  # of the projection handled at a time, so that their values of those rows stay in the cache of a core
@@ -43,8 +44,12 @@ class SP(Hasher):
         "max_samples": [POSITIVE],
         "random_state": ["random_state"],
     }
+    _learns: ClassVar[Expected] = {
+        "mean_": Array("float64", "d"),
+        "sparse_projection_": Array("float32", "m", "d", sparse=True),
+    }
     mean_: NDArray[np.float64]
-    sparse_projection_: csr_array  # R, (m, d)
+    sparse_projection_: csr_array  # R
 
     def __init__(
         self,

@@ -15,7 +15,9 @@ from scipy.sparse import issparse
 from isch import compute, distances, progress
 from isch.errors import InputError, IschWarning
 from isch.features import Block, Features
-from isch.hashing.base import POSITIVE, Hasher, Projector, centred
+from isch.hashing.base import Hasher, Projector, centred
+from isch.learned import Array, Expected
+from isch.parameters import POSITIVE
 
 SEEDS = 5  # rows whose mean is a sphere's first centre
 MEAN_TOLERANCE, SPREAD_TOLERANCE = 0.10, 0.15  # of the wanted overlap n/4
@@ -38,9 +40,15 @@ class SPH(Hasher):
         "max_samples": [POSITIVE],
         "random_state": ["random_state"],
     }
+    _learns: ClassVar[Expected] = {
+        "mean_": Array("float64", "d"),
+        "pivots_": Array("float32", "m", "d"),
+        "radii_": Array("float32", "m"),
+        "n_iter_": int,
+    }
     mean_: NDArray[np.float64]
-    pivots_: Matrix  # (m, d), relative to the mean
-    radii_: Matrix  # (m,)
+    pivots_: Matrix  # relative to the mean
+    radii_: Matrix
     n_iter_: int
 
     def __init__(self, n_bits: int = 128, n_iter: int = 100, max_samples: int = 20_000, random_state: Any = 0) -> None:
