@@ -72,6 +72,8 @@ class Fusion(Describer):
     @classmethod
     def _restore(cls, parameters: dict[str, Any], learned: dict[str, Any]) -> Self:
         recipe = parameters["describers"]
+        if len(parameters) > 1:
+            raise InputError(f"expected the parameter describers only; got {', '.join(sorted(parameters))}")
         strange = [name for name in learned if name.partition("/")[0] not in map(str, range(len(recipe)))]
         if strange:
             raise InputError(f"{strange[0]} belongs to none of its {len(recipe)} parts")
