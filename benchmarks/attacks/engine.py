@@ -63,13 +63,13 @@ class Child:
         self._targets = targets
         self._process: Any = None
 
-    def ask(self, name: str, path: Path) -> tuple[str, Any]:
+    def ask(self, name: str, path: Path, patience: float = 1) -> tuple[str, Any]:
         """(outcome, answer or message): "answer", "refused", "foreign", "crashed" or "hung"."""
         if self._process is None:
             self._start()
         self._pipe.send((name, path))
         try:
-            if self._pipe.poll(SECONDS):
+            if self._pipe.poll(patience * SECONDS):
                 return self._pipe.recv()  # type: ignore[no-any-return]
         except (EOFError, ConnectionResetError):
             self._process.join()
@@ -123,7 +123,8 @@ def attack(
     good = folder / "good"
     good.mkdir(parents=True)
     path = target.make(good)
-    outcome, expected = child.ask(target.name, path)
+    shutil.copytree(good, folder / "asked", symlinks=True)  # an attempt may change what it reads
+    outcome, expected = child.ask(target.name, folder / "asked" / path.name, patience=10)  # it may have to compile
     if outcome != "answer":
         raise RuntimeError(f"{target.name}: the undamaged file was {outcome}: {expected}")
     counts, notes = Counter[str](), list[str]()

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import sqlite3
 import struct
@@ -55,6 +56,15 @@ def test_reading_goes_on_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     some: list[Item] = [(i, i, None) for i in range(0, 63, 3)]
     items = opened(tmp_path / "x.items", some, 63)
     assert list(items.all()) == some
+
+
+def test_keys_in_order_are_integers_then_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(item_files, "AT_ONCE", 4)
+    keys = [*KEYS, "ß", "z", "Z", "\U0001f600", "\uffff", "a\0", "a", 0, -1]
+    items = opened(tmp_path / "x.items", [(i, key, None) for i, key in enumerate(keys)])
+    expected = sorted(keys, key=lambda key: (isinstance(key, str), key))
+    assert [key for key, _ in items.sorted()] == expected
+    assert [keys[row] for _, row in items.sorted()] == expected
 
 
 @pytest.mark.parametrize("text", ['"; DROP TABLE items; --', "' OR '1'='1", "../../etc/passwd", "%s ? :x"])
@@ -201,6 +211,9 @@ def test_an_endless_tree_comes_to_an_end(tmp_path: Path) -> None:
         lambda: items.find([f"key {i}" for i in range(300)]),
         lambda: items.named(range(300)),
         items.largest_integer_key,
+        lambda: items.fields(None),
+        lambda: list(items.sorted()),
+        lambda: Items(path, 300, len(data), hashlib.sha256(data).hexdigest()).check(),
     ):
         with ours_or_none(path):
             call()

@@ -76,15 +76,15 @@ def test_features_of_another_shape_are_refused(tmp_path: Path, shape: tuple[int,
     with SegmentWriter(tmp_path / f"{NAME}.features", FEATURES, shape[1], "float32") as writer:
         writer.append_rows(np.zeros(shape))
         row = replace(row, features=writer.finish())
-    with pytest.raises(FormatError, match=f"{NAME}.features: expected features, 5 rows of 3"):
+    with pytest.raises(FormatError, match=f"{NAME}.features: expected features of 5 × 3; got features of "):
         opened(tmp_path, row, catalog(8, 3, "float32"))
 
 
 def test_codes_of_another_length_or_number_are_refused(tmp_path: Path) -> None:
     row = written(tmp_path, np.zeros((5, 1), np.uint8), 8, [])
-    with pytest.raises(FormatError, match="expected codes, 5 rows of 7"):
+    with pytest.raises(FormatError, match="expected codes of 5 × 7; got codes of 5 × 8"):
         opened(tmp_path, row, catalog(7))
-    with pytest.raises(FormatError, match="expected codes, 6 rows of 8"):
+    with pytest.raises(FormatError, match="expected codes of 6 × 8; got codes of 5 × 8"):
         opened(tmp_path, replace(row, n_rows=6), catalog(8))
 
 

@@ -91,6 +91,18 @@ class Items:
             found.update((key, row) for row, key, _ in self._fetch(sql, some, len(some)))
         return found
 
+    def sorted(self) -> Iterator[tuple[Key, int]]:
+        """(key, row) of every item in the order of keys: integers, then texts by their Unicode code points."""
+        last: Key | None = None
+        while True:
+            after = "" if last is None else "WHERE key > ?"
+            sql = f"SELECT row, key, NULL FROM items {after} ORDER BY key LIMIT {AT_ONCE}"
+            found = self._fetch(sql, [] if last is None else [last], AT_ONCE)
+            yield from ((key, row) for row, key, _ in found)
+            if len(found) < AT_ONCE:
+                return
+            last = found[-1][1]
+
     def all(self) -> Iterator[Item]:
         """Every item in the order of rows."""
         last = -1
@@ -135,6 +147,10 @@ class Items:
         self._file.seek(0)
         if hashlib.file_digest(self._file, "sha256").hexdigest() != self._digest:
             raise FormatError(f"{self.path}: the items are damaged (they do not match their checksum)")
+        with self._lock, using(self.path):
+            (line,) = self._connection.execute("PRAGMA integrity_check(1)").fetchone()
+        if line != "ok":
+            raise self._damaged(" ".join(line.split()))
 
     def _fetch(self, sql: str, parameters: Sequence[Any], at_most: int) -> list[Item]:
         with self._lock, using(self.path):
@@ -149,7 +165,7 @@ class Items:
         return found
 
     def _damaged(self, what: str) -> FormatError:
-        return FormatError(f"{self.path}: the items are damaged ({what}); isch index verify tells more")
+        return FormatError(f"{self.path}: the items are damaged ({what})")
 
 
 def metadata_from(text: str | None, path: Path, row: int) -> Metadata:

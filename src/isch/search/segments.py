@@ -8,6 +8,7 @@ deleted since. Each begins with the same header, and checksums cover every byte.
 import hashlib
 import os
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -110,8 +111,10 @@ class SegmentFile:
     def __init__(self, path: Path, kind: int, shape: tuple[int, int], digest: str) -> None:
         self.path = path
         self.header, found = read_header(path)
-        if (self.header.kind, self.header.n_rows, self.header.n_columns) != (kind, *shape):
-            raise FormatError(f"{path}: expected {_NAMES[kind]}, {shape[0]} rows of {shape[1]}")
+        there = (self.header.kind, self.header.n_rows, self.header.n_columns)
+        if there != (kind, *shape):
+            got = f"{_NAMES.get(there[0], 'something else')} of {there[1]} × {there[2]}"
+            raise FormatError(f"{path}: expected {_NAMES[kind]} of {shape[0]} × {shape[1]}; got {got}")
         if found != digest:
             raise FormatError(f"{path}: not the segment that the catalog lists under this name")
         self._bytes = np.asarray(np.memmap(path, np.uint8, "r", HEADER_BYTES, self.header.file_bytes - HEADER_BYTES))
@@ -121,7 +124,10 @@ class SegmentFile:
         item_bytes = np.dtype(dtype).itemsize
         n_bytes = prod(shape) * item_bytes
         if (n_bytes, item_bytes) != (self.header.body_bytes, self.header.item_bytes):
-            raise FormatError(f"{self.path}: expected {n_bytes} bytes of {_NAMES[self.header.kind]}")
+            raise FormatError(
+                f"{self.path}: expected {n_bytes} bytes, {item_bytes} per value; "
+                f"got {self.header.body_bytes}, {self.header.item_bytes} per value"
+            )
         return self._bytes[:n_bytes].view(dtype).reshape(shape)
 
     def ids(self) -> Rows:
@@ -256,6 +262,21 @@ class Segment:
     def codes(self, rows: NDArray[np.integer[Any]]) -> Codes:
         """The packed codes of rows."""
         return gather(self.tiles, rows, width(self.n_bits))
+
+    def checks(self) -> list[Callable[[], None]]:
+        """What reads each of its files and raises an error if it is damaged."""
+        return [*(file.check for file in self.files), self._check_padding, self.items.check]
+
+    def _check_padding(self) -> None:
+        """Nothing is set behind the last bit of a code, nor behind the last row."""
+        n_bytes = 8 * self.tiles.shape[1]
+        behind = np.arange(8 * n_bytes) >= self.n_bits
+        mask = np.packbits(behind).view("<u8").reshape(-1, 1)
+        rows_behind = np.arange(LANES) >= len(self) - LANES * (len(self.tiles) - 1)
+        step = max(1, _READ_BYTES // (LANES * n_bytes))
+        some = (self.tiles[start : start + step, -1] & mask[-1] for start in range(0, len(self.tiles), step))
+        if any(words.any() for words in some) or self.tiles[-1][:, rows_behind].any():
+            raise FormatError(f"{self.files[0].path}: the segment is damaged (bits are set behind the codes)")
 
 
 def write_dead(folder: Path, name: str, marks: NDArray[np.bool_]) -> DeadRow:

@@ -1,14 +1,17 @@
 """Reading all of an index and comparing it with what it should be."""
 
+import heapq
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isch import progress
 from isch.errors import FormatError, IschError
 from isch.search import catalog as catalogs
+from isch.search.catalog import Key
 from isch.search.folder import checked, model_file
 from isch.search.items import metadata_from
 from isch.search.segments import Segment, read_dead
@@ -26,10 +29,10 @@ def problems(path: Path) -> list[str]:
     found = _told(partial(model_file, snapshot.folder, snapshot.catalog)) if snapshot.catalog.model else []
     with progress.task("verifying", int(snapshot.offsets[-1]), "rows") as advance:
         for i, segment in enumerate(snapshot.segments):
-            damaged = [sentence for check in _contents(segment) for sentence in _told(check)]
+            damaged = [sentence for check in segment.checks() for sentence in _told(check)]
             found += damaged or _told(partial(_check_items, snapshot, i))
             advance(len(segment))
-    return found
+    return found or (_told(partial(_check_keys, snapshot)) if len(snapshot.segments) > 1 else [])
 
 
 def _unopened(folder: Path) -> list[str]:
@@ -55,11 +58,6 @@ def _told(check: Check) -> list[str]:
     return []
 
 
-def _contents(segment: Segment) -> Iterator[Check]:
-    yield from (file.check for file in segment.files)
-    yield segment.items.check
-
-
 def _check_items(snapshot: Snapshot, i: int) -> None:
     """Each live row of a segment has an item."""
     segment, live = snapshot.segments[i], snapshot.live[i]
@@ -69,3 +67,18 @@ def _check_items(snapshot: Snapshot, i: int) -> None:
         missing[row] = False
     if missing.any():
         raise FormatError(f"{segment.items.path}: the items are damaged (row {missing.argmax()} has no item)")
+
+
+def _check_keys(snapshot: Snapshot) -> None:
+    """No key is in two segments; in one it cannot be twice."""
+    before: Key | None = None
+    for _, key in heapq.merge(*map(_live_keys, snapshot.segments, snapshot.live)):
+        if key == before:
+            raise FormatError(f"{snapshot.folder}: the key {key!r} is there twice")
+        before = key
+
+
+def _live_keys(segment: Segment, live: NDArray[np.bool_] | None) -> Iterator[tuple[bool, Key]]:
+    for key, row in segment.items.sorted():
+        if live is None or live[row]:
+            yield isinstance(key, str), key

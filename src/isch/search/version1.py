@@ -96,7 +96,7 @@ class _Old:
         self.folder, self.path, self._connection = folder, folder / FILE, connection
         for (line,) in self._fetch("PRAGMA integrity_check(1)"):
             if line != "ok":
-                raise self._damaged(line)
+                raise self._damaged(" ".join(line.split()))
         self._dead = dict(self._fetch("SELECT chunk, bits FROM dead"))
         for chunk, bits in self._dead.items():
             if not 0 <= chunk < 2**40 or type(bits) is not bytes or len(bits) != CHUNK_IDS // 8:

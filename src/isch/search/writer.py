@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from isch import progress
 from isch.codes import Codes
-from isch.errors import InputError, KeysExist
+from isch.errors import FormatError, InputError, KeysExist
 from isch.files import sync
 from isch.locks import locked
 from isch.search import catalog as catalogs
@@ -130,6 +130,8 @@ class Writer:
         n_rows = sum(len(rows) for _, rows in old) + new.count
         if n_rows == 0:
             return []
+        for check in (check for segment, _ in old for check in segment.checks()):
+            check()  # else damage would be given a right checksum
         name = token_hex(8)
         digest, n_bytes = item_files.write(self.folder / f"{name}.items", _items(old, items, new.count))
         with ExitStack() as files:
@@ -205,7 +207,7 @@ def size_class(n_rows: int) -> int:
 
 def _items(old: list[Live], new: Iterator[tuple[Key, str | None]], n_new: int) -> Iterator[Item]:
     """The items of the live rows of old segments, then new ones, numbered anew."""
-    row = 0
+    row = first = 0
     for segment, rows in old:
         alive = np.zeros(len(segment), np.bool_)
         alive[rows] = True
@@ -213,6 +215,9 @@ def _items(old: list[Live], new: Iterator[tuple[Key, str | None]], n_new: int) -
             if alive[number]:
                 yield row, key, metadata
                 row += 1
+        first += len(rows)
+        if row != first:
+            raise FormatError(f"{segment.items.path}: the items are damaged (rows have no item)")
     with progress.task("cataloguing", n_new, "rows") as advance:
         for done, (key, metadata) in enumerate(new, 1):
             if done % 10_000 == 0:
