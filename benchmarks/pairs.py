@@ -30,7 +30,7 @@ from isch.search.pairs import Pairs, near, pairs_within
 Codes = NDArray[np.uint8]
 
 BITS, RADIUS, ROWS = 256, 8, 1_000_000
-OURS_AT_ONCE, FAISS_AT_ONCE, CHECKED = 2048, 256, 30_000
+OURS_AT_ONCE, FAISS_AT_ONCE, CHECKED = 2048, 256, 100_000
 
 
 def taken(function: Callable[[], object]) -> float:

@@ -3,7 +3,8 @@
     IschError
     ├── InputError           data or arguments that cannot be used (also a ValueError)
     │   ├── ParameterError   a constructor or option value outside its range
-    │   └── KeysExist        items whose keys an index holds already
+    │   ├── KeysExist        items whose keys an index holds already
+    │   └── TooManyPairs     more pairs than may be held
     ├── FileError            a file or folder that cannot be read or written as asked (also an OSError)
     │   ├── FormatError      not the format it should be, damaged, or of a newer version
     │   ├── LockedError      another process is writing to it
@@ -38,6 +39,10 @@ class KeysExist(InputError):
     def __init__(self, fact: str) -> None:
         super().__init__(f"{fact}; upsert replaces items")
         self.fact = fact
+
+
+class TooManyPairs(InputError):
+    """More pairs lie within a radius than may be held."""
 
 
 class FileError(IschError, OSError):

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch.search.catalog import Key
-from isch.search.groups import Group, with_twins
-from isch.search.pairs import MAX_PAIRS, Near, Pairs, near
+from isch.search.groups import Group, grouped
+from isch.search.pairs import MAX_PAIRS, Near, Pairs, Prepared, prepare
 from isch.search.planner import Plan
 from isch.search.snapshot import Snapshot
 
@@ -34,21 +34,21 @@ class AlikePair(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Duplicates(Sequence[Alike]):
-    """Groups of near items, and on request the pairs they come from."""
+    """Groups of near items, or the pairs; each found when asked for."""
 
     snapshot: Snapshot
     rows: NDArray[np.int64]  # of the snapshot, that are not deleted
-    near: Near
+    prepared: Prepared
 
     @cached_property
     def groups(self) -> list[Group]:
         """The groups, by place among ``rows``."""
-        return with_twins(self.near, self.plan.radius)
+        return grouped(self.prepared)
 
     @property
     def plan(self) -> Plan:
-        """How they were found, and why so."""
-        return self.near.plan
+        """How pairs are found, and why so."""
+        return self.prepared.plan
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -68,7 +68,8 @@ class Duplicates(Sequence[Alike]):
 
     def pairs(self, max_pairs: int = MAX_PAIRS) -> Iterator[AlikePair]:
         """All pairs, in the order the items were added."""
-        return self._named_pairs(self.near.expanded(max_pairs))
+        twins, plan = self.prepared.twins, self.plan
+        return self._named_pairs(Near(twins, self.prepared.pairs(max_pairs), plan).expanded(max_pairs))
 
     def _named_pairs(self, found: Pairs) -> Iterator[AlikePair]:
         for start in range(0, len(found.first), ROWS_AT_ONCE):
@@ -88,11 +89,11 @@ class Duplicates(Sequence[Alike]):
         return {place: items[row][0] for place, row in zip(places.tolist(), rows.tolist(), strict=True)}
 
 
-def duplicates(snapshot: Snapshot, radius: int, max_pairs: int = MAX_PAIRS) -> Duplicates:
+def duplicates(snapshot: Snapshot, radius: int) -> Duplicates:
     """The items of a moment of an index that are at most ``radius`` bits apart."""
     rows = np.empty(len(snapshot), np.int64)
     codes, at = np.empty((len(snapshot), snapshot.n_bytes), np.uint8), 0
     for some in snapshot.live_rows(ROWS_AT_ONCE):
         rows[at : at + len(some)], codes[at : at + len(some)] = some, snapshot.codes(some)
         at += len(some)
-    return Duplicates(snapshot, rows, near(codes, radius, n_bits=snapshot.n_bits, max_pairs=max_pairs))
+    return Duplicates(snapshot, rows, prepare(codes, radius, snapshot.n_bits))

@@ -12,9 +12,13 @@ from numba import njit, types
 from numba.typed import Dict
 from numpy.typing import ArrayLike, NDArray
 
-from isch.errors import InputError
+from isch.errors import InputError, TooManyPairs
+from isch.search.buckets import read_only
+from isch.search.crowds import Crowd, crowds
 from isch.search.exact import CodeTable
-from isch.search.pairs import MAX_PAIRS, Near, Pairs, near
+from isch.search.pairs import MAX_PAIRS, Pairs, Prepared, prepare
+from isch.search.planner import plan as planned
+from isch.search.twins import Twins
 
 _REMEMBER = 16  # a refusal that took so many comparisons is remembered
 
@@ -50,19 +54,48 @@ def groups(pairs: Pairs, n: int, diameter: float) -> list[Group]:
 def near_groups(
     codes: ArrayLike | CodeTable, radius: int, *, n_bits: int | None = None, max_pairs: int = MAX_PAIRS
 ) -> list[Group]:
-    """Groups of codes of which every two are at most ``radius`` bits apart; equal codes are always together."""
-    return with_twins(near(codes, radius, n_bits=n_bits, max_pairs=max_pairs), radius)
+    """Groups of codes of which every two are at most ``radius`` bits apart; equal codes are always together.
+
+    Where more than ``max_pairs`` pairs of distinct codes are so near, the most crowded are taken first: those within
+    half the radius of a common centre become a group as they are.
+    """
+    return grouped(prepare(codes, radius, n_bits), max_pairs)
 
 
-def with_twins(found: Near, diameter: int) -> list[Group]:
-    """Groups of rows from pairs of distinct codes."""
-    twins = found.twins
-    label = _labels(_checked(found.pairs, len(twins), diameter), len(twins))
-    widest = np.zeros(twins.n_rows, np.int32)
-    row_label = np.empty(twins.n_rows, np.int64)
+def grouped(prepared: Prepared, max_pairs: int = MAX_PAIRS) -> list[Group]:
+    """Groups of prepared codes."""
+    rows, pairs, crowded = _uncrowded(prepared, max_pairs)
+    label, widest = np.arange(len(prepared.words)), np.zeros(len(prepared.words), np.int32)
+    label[rows] = rows[_labels(pairs, len(rows))]
+    measure(rows[pairs.first], rows[pairs.second], pairs.distance, label, widest)
+    for crowd in crowded:
+        label[crowd.rows], widest[crowd.rows[0]] = crowd.rows[0], crowd.diameter
+    return _expanded(prepared.twins, label, widest)
+
+
+def _uncrowded(prepared: Prepared, max_pairs: int) -> tuple[NDArray[np.int64], Pairs, list[Crowd]]:
+    """The codes that are in no crowd, their pairs, and the crowds; none, unless there are too many pairs."""
+    words, plan = prepared.words, prepared.plan
+    rows, taken = np.arange(len(words)), list[Crowd]()
+    while True:
+        try:
+            return rows, prepared.pairs(max_pairs), taken
+        except TooManyPairs:
+            found = crowds(prepared.words, plan.radius)
+            if not found:
+                raise
+        taken += [Crowd(rows[crowd.rows], crowd.diameter) for crowd in found]
+        rows = np.delete(rows, np.concatenate([crowd.rows for crowd in found]))
+        left = read_only(words[rows])
+        prepared = prepared._replace(words=left, plan=planned(left, plan.n_bits, plan.radius))
+
+
+def _expanded(twins: Twins, label: NDArray[np.int64], widest: NDArray[np.int32]) -> list[Group]:
+    """Groups of rows from the label of each distinct code and the width of each label."""
+    row_label, row_widest = np.empty(twins.n_rows, np.int64), np.zeros(twins.n_rows, np.int32)
     row_label[twins.order] = np.repeat(twins.leaders[label], twins.sizes)
-    measure(*(twins.leaders[rows] for rows in found.pairs[:2]), found.pairs.distance, row_label, widest)
-    return _listed(row_label, widest)
+    row_widest[twins.leaders] = widest
+    return _listed(row_label, row_widest)
 
 
 def _checked(pairs: Pairs, n: int, diameter: float) -> Pairs:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isch import codes as packed
-from isch.errors import InputError
+from isch.errors import InputError, TooManyPairs
 from isch.search import join
 from isch.search.buckets import Words, as_words, read_only, row_bits
 from isch.search.exact import CodeTable, _whole
@@ -75,7 +75,7 @@ def pairs_within(
 
     Raises
     ------
-    InputError
+    TooManyPairs
         If there are more than ``max_pairs`` pairs.
     """
     found = near(codes, radius, n_bits=n_bits, max_pairs=max_pairs, method=method)
@@ -89,7 +89,7 @@ def pairs_blocks(
 
     Each pair is in one block; within a block pairs are sorted by (first, second).
     """
-    words, twins, plan = _prepared(codes, radius, n_bits, method)
+    words, twins, plan = prepare(codes, radius, n_bits, method)
     blocks = _expanded(plan.blocks(words), twins) if twins.any else plan.blocks(words)
     return (_sorted(block, twins.n_rows, plan.radius) for block in blocks if len(block.first))
 
@@ -103,12 +103,24 @@ def near(
     method: str = "auto",
 ) -> Near:
     """All pairs of distinct codes at most ``radius`` bits apart, the rows of each code, and how they were found."""
-    words, twins, plan = _prepared(codes, radius, n_bits, method)
-    return Near(twins, _collected(plan.blocks(words), len(twins), plan.radius, max_pairs), plan)
+    prepared = prepare(codes, radius, n_bits, method)
+    return Near(prepared.twins, prepared.pairs(max_pairs), prepared.plan)
 
 
-def _prepared(codes: ArrayLike | CodeTable, radius: int, n_bits: int | None, method: str) -> tuple[Words, Twins, Plan]:
+class Prepared(NamedTuple):
     """Distinct codes, their rows, and how to find the pairs among them."""
+
+    words: Words
+    twins: Twins
+    plan: Plan
+
+    def pairs(self, max_pairs: int) -> Pairs:
+        """The pairs of distinct codes."""
+        return _collected(self.plan.blocks(self.words), len(self.words), self.plan.radius, max_pairs)
+
+
+def prepare(codes: ArrayLike | CodeTable, radius: int, n_bits: int | None = None, method: str = "auto") -> Prepared:
+    """Check everything, collapse equal codes, and plan."""
     rows = codes.codes() if isinstance(codes, CodeTable) else packed.check(codes)
     bits = 8 * rows.shape[1] if n_bits is None else _whole("n_bits", n_bits, 1)
     if packed.width(bits) != rows.shape[1]:
@@ -116,7 +128,7 @@ def _prepared(codes: ArrayLike | CodeTable, radius: int, n_bits: int | None, met
     words, radius = as_words(rows), min(_whole("radius", radius, 0), bits)
     twins = find(words)
     distinct = read_only(words[twins.leaders]) if twins.any else words
-    return distinct, twins, plan(distinct, bits, radius, method)
+    return Prepared(distinct, twins, plan(distinct, bits, radius, method))
 
 
 def _expanded(blocks: Iterable[Found], twins: Twins) -> Iterator[Found]:
@@ -139,9 +151,9 @@ def _count_expanded(twins: Twins, pairs: Pairs) -> int:
 
 def _check_count(count: int, radius: int, max_pairs: int) -> None:
     if count > max_pairs:
-        raise InputError(
-            f"more than {max_pairs:,} pairs lie within radius {radius}; take a smaller radius, "
-            "allow more with max_pairs, or go through them with pairs_blocks"
+        raise TooManyPairs(
+            f"more than {max_pairs:,} pairs lie within radius {radius}; take a smaller radius "
+            "(in Python, max_pairs allows more, and pairs_blocks gives them block by block)"
         )
 
 
