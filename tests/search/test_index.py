@@ -509,12 +509,13 @@ def test_a_segment_of_another_index_is_refused(index: Index, tmp_path: Path) -> 
         Index.open(index.path)
 
 
-def test_the_golden_index_of_version_1_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_golden_index_of_each_version_is_read(tmp_path: Path, version: int) -> None:
     """Written once by make_index.py; files like these are on people's disks."""
     import shutil
 
-    expected = json.loads((GOLDEN / "index-v1.json").read_text())
-    shutil.copytree(GOLDEN / "index-v1.isch", tmp_path / "x.isch")
+    expected = json.loads((GOLDEN / f"index-v{version}.json").read_text())
+    shutil.copytree(GOLDEN / f"index-v{version}.isch", tmp_path / "x.isch")
     with Index.open(tmp_path / "x.isch") as index:
         assert index.verify() == []
         assert list(index) == expected["keys"]

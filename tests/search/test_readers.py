@@ -242,3 +242,57 @@ raise SystemExit(failed)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=200)
     assert done.returncode == 0, done.stderr
     assert problems(index) == []
+
+
+def test_a_system_with_other_habits_than_linux(tmp_path: Path) -> None:
+    """As on Windows: no fcntl, no fork, folders cannot be opened, and what somebody has open is not removed."""
+    script = f"""
+import os, sys
+sys.modules["fcntl"] = None
+for name in ("register_at_fork", "fork", "O_DIRECTORY", "O_NONBLOCK", "O_NOFOLLOW"):
+    delattr(os, name)
+import numpy as np
+from pathlib import Path
+from isch import Index
+from isch.errors import LockedError
+from isch.locks import locked
+
+opened, unlink, in_use = os.open, Path.unlink, set()
+
+def open_files(path, flags, *rest, **named):
+    if os.path.isdir(path):
+        raise PermissionError(13, "Permission denied", str(path))
+    return opened(path, flags, *rest, **named)
+
+def unlink_unused(self, missing_ok=False):
+    if self.name in in_use:
+        raise PermissionError(13, "in use", str(self))
+    unlink(self, missing_ok=missing_ok)
+
+os.open, Path.unlink = open_files, unlink_unused
+codes = np.random.default_rng(0).integers(0, 256, (60, 8), dtype=np.uint8)
+path = Path({str(tmp_path / "x.isch")!r})
+with Index.create(path, rows=codes[:40], n_bits=64) as writer:
+    reader = Index.open(path)
+    in_use |= {{file.name for file in (path / "segments").iterdir()}}
+    writer.delete([3])
+    writer.add(codes[40:])
+    writer.compact()
+    assert len(reader) == 40 and reader.search(codes[3], k=1).keys == [[3]]
+    assert in_use <= {{file.name for file in (path / "segments").iterdir()}}
+    reader.close()
+    in_use.clear()
+    with locked(path / "lock", 0, "is busy"):
+        try:
+            Index.open(path, wait=0).delete([5])
+        except LockedError:
+            pass
+        else:
+            raise SystemExit("two writers")
+    writer.delete([5])
+    assert writer.verify() == [] and len(writer) == 58
+    assert sorted(file.suffix for file in (path / "segments").iterdir()) == [".codes", ".dead", ".items"]
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["x.isch"]

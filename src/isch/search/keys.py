@@ -36,7 +36,7 @@ def many(keys: Any) -> list[Key]:
 
 
 def for_rows(keys: Any, names: Sequence[str] | None, n_rows: int, first_free: int) -> Sequence[Key]:
-    """One key a row: those given, else the names the source has, else the next free integers."""
+    """One key per row: those given, else the names the source has, else the next free integers."""
     if keys is None and names is None:
         if first_free + n_rows > LARGEST:
             raise InputError("no integers are left to number the items with; give keys")
@@ -57,7 +57,7 @@ def repeated(keys: Sequence[Key]) -> str | None:
 
 
 def metadata_rows(metadata: Any, n_rows: int) -> Iterator[str | None]:
-    """One JSON text or None a row, from a sequence of dictionaries, one dictionary for all rows, or None."""
+    """One JSON text or None per row, from a sequence of dictionaries, one dictionary for all rows, or None."""
     if metadata is None or isinstance(metadata, Mapping):
         text = _json(metadata, None)
         return (text for _ in range(n_rows))

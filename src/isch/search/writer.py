@@ -82,7 +82,7 @@ class Writer:
 
     def clean(self, catalog: Catalog) -> None:
         """Remove our files that the catalog on disk does not list: those of writers that did not come to their end."""
-        with suppress(OSError):  # what cannot be removed now, as on Windows what a reader has open, is left to the next
+        with suppress(OSError):
             listed = catalog.files
             forgotten = [p for p in self.folder.iterdir() if SEGMENT_FILE.fullmatch(p.name) and p.name not in listed]
             forgotten += [p for p in self.snapshot.folder.iterdir() if TEMPORARY.fullmatch(p.name)]
@@ -90,7 +90,8 @@ class Writer:
             if forgotten:
                 sync(self.snapshot.folder)  # the catalog must be the one that comes back after a power cut
             for path in forgotten:
-                path.unlink()
+                with suppress(OSError):  # Windows does not remove what a reader has open; the next writer will
+                    path.unlink()
 
     def _existing(self, keys: Sequence[Key], replace: bool) -> list[int]:
         if repeated := key_rules.repeated(keys):
