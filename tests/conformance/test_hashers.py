@@ -161,6 +161,17 @@ def test_sparse_input(name: str, X: NDArray[np.float32]) -> None:
     assert np.mean(codes.unpack(got.transform(thinned), 13) == codes.unpack(want.transform(thinned), 13)) > 0.999
 
 
+@pytest.mark.parametrize("names", [False, True])
+def test_a_sparse_matrix_with_a_column_out_of_range_is_refused(names: bool, X: NDArray[np.float32]) -> None:
+    import pandas as pd
+
+    hasher = make("lsh").fit(pd.DataFrame(X, columns=[f"c{i}" for i in range(D)]) if names else X)
+    broken = csr_array(X[:3])
+    broken.indices[5] = 10**6
+    with pytest.raises(InputError, match="the sparse matrix"):
+        hasher.transform(broken)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_input_may_be_read_only_and_stays_as_it_was(name: str, X: NDArray[np.float32], dtype: type, order: Any) -> None:

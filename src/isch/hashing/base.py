@@ -102,6 +102,8 @@ class Hasher(Learner):
         if not (_elsewhere(X) or (_plain(X) and not hasattr(self, "feature_names_in_"))):
             from sklearn.utils.validation import validate_data
 
+            if issparse(X):
+                feature_sources.check_indices(X, "the sparse matrix")
             X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype="numeric", ensure_all_finite=False)
         features = feature_sources.open(X)
         if reset:
