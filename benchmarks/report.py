@@ -1,12 +1,12 @@
 """Sections of docs/benchmarks.md: each benchmark rewrites its own."""
 
-import os
-import platform
 import re
 from importlib.metadata import version
 from pathlib import Path
 
-from isch.evaluate import markdown
+from isch import compute
+from isch.evaluate.costs import processor
+from isch.evaluate.markdown import table as text_table
 
 DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
@@ -25,15 +25,13 @@ def section(name: str, markdown: str) -> None:
 
 def table(header: list[str], rows: list[list[object]]) -> str:
     """A Markdown table; floats with three significant digits."""
-    return markdown.table(header, [[_cell(value) for value in row] for row in rows])
+    return text_table(header, [[_cell(value) for value in row] for row in rows])
 
 
 def machine(*packages: str) -> str:
     """A sentence that names the machine and the versions measured."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    cpu = next((line.split(":")[1].strip() for line in lines if "model name" in line), "")
     versions = ", ".join(f"{p} {version(p)}" for p in ("numpy", "numba", *packages))
-    return f"Measured on {cpu or platform.processor()}, {len(os.sched_getaffinity(0))} cores; {versions}."
+    return f"Measured on {processor()}, {compute.n_threads()} cores; {versions}."
 
 
 def _cell(value: object) -> str:
