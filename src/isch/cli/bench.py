@@ -41,24 +41,24 @@ def list_experiments() -> None:
     from isch.evaluate import experiment
     from isch.evaluate.datasets import data_home
 
-    specs = [experiment.read(name) for name in experiment.names()]
-    states = _states(specs)
-    for spec in specs:
+    states = set()
+    for spec in map(experiment.read, experiment.names()):
         say(f"{spec.name:12} {spec.title} ({spec.paper})")
         for variant in (spec, spec.stand_in):
             if variant is not None:
-                dataset = variant.data["dataset"]
+                dataset, state = variant.data["dataset"], _state(variant)
+                states.add(f"{dataset:13} {state}")
                 role = "stand-in" if variant.is_stand_in else "data"
-                say(f"{'':12} {role}: {dataset}{'' if states[dataset] == 'here' else ' (missing)'}")
-    done(["", f"Data below {data_home()}:", *(f"{dataset:12} {state}" for dataset, state in sorted(states.items()))])
+                say(f"{'':12} {role}: {dataset}{'' if state == 'here' else ' (missing)'}")
+    done(["", f"Data below {data_home()}:", *sorted(states)])
 
 
-def _states(specs: "list[Experiment]") -> dict[str, str]:
-    """Of each dataset once: whether it is here, or what is missing."""
+def _state(experiment: "Experiment") -> str:
+    """Whether the data of an experiment is here, or what is missing."""
     from isch.evaluate import datasets
 
-    variants = [v for spec in specs for v in (spec, spec.stand_in) if v is not None]
-    return {v.data["dataset"]: datasets.state(v.data["dataset"], v.data.get("path")) for v in variants}
+    data = experiment.data
+    return datasets.state(data["dataset"], data.get("path"), data.get("options", {}))
 
 
 @bench.command()

@@ -86,7 +86,7 @@ def _check_options(loader: Callable[..., Dataset], name: str, options: dict[str,
             raise ParameterError(f"dataset {name}: option {option!r} must be of type {kind}; got {value!r}")
 
 
-def state(name: str, path: str | Path | None = None) -> str:
+def state(name: str, path: str | Path | None, options: dict[str, Any]) -> str:
     """Whether a dataset is here, will be downloaded when it is loaded, or which files it lacks; loads nothing."""
     if name not in DATASETS:
         return "here" if path is not None and Path(path).exists() else f"{path}: no such file or folder"
@@ -96,7 +96,7 @@ def state(name: str, path: str | Path | None = None) -> str:
     if name in DOWNLOADED:
         return f"will be downloaded to {place}"
     try:
-        load(name, path)
+        loaded(name, path, options)
     except MissingData as error:
         return str(error)
     return "here"
