@@ -88,7 +88,7 @@ def test_list_names_the_files_of_what_is_not_there(tmp_path: Path) -> None:
     [
         (("run", "nothing"), "unknown experiment 'nothing'; known: "),
         (("run", "toy.toml", "--methods", "foo"), "unknown method 'foo'; known: "),
-        (("run", "toy.toml", "--methods", ""), "methods: expected at least one; got none"),
+        (("run", "toy.toml", "--methods", ","), "methods: expected at least one; got none"),
         (("run", "toy.toml", "--redo", "cbe"), "unknown method to redo 'cbe'; known: "),
         (("run", "toy.toml", "--bits", "8,x"), "--bits must be integers of at least 1 separated by commas; got '8,x'"),
         (("plot", "toy.toml"), "no stored results of toy in results; first: isch bench run toy"),
