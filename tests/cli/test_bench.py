@@ -49,6 +49,13 @@ def test_run_plot_and_run_again(toy: Path) -> None:
     table = (toy / "pictures" / "toy.md").read_text()
     assert "\n`isch bench run toy.toml`. All 3 planned runs are stored.\n" in table
     assert "| LSH |" in table
+    (toy / "pictures" / "toy.md").write_text("precious")
+    refused = isch("plot", "toy.toml", "-o", "pictures", folder=toy)
+    assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
+    assert "exists already; --force replaces it" in refused.stderr
+    assert (toy / "pictures" / "toy.md").read_text() == "precious"
+    assert isch("plot", "toy.toml", "-o", "pictures", "--force", folder=toy).returncode == 0
+    assert (toy / "pictures" / "toy.md").read_text() == table
     again = isch("run", "toy.toml", folder=toy)
     assert "(3 stored before)" in again.stdout
 
@@ -101,6 +108,14 @@ def test_bad_input_is_one_sentence_and_exit_code_two(toy: Path, arguments: tuple
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_report_keeps_what_exists(toy: Path) -> None:
+    (toy / "report.md").write_text("precious")
+    refused = isch("report", "-o", "report.md", folder=toy)
+    assert (refused.returncode, refused.stderr) == (2, "isch: report.md exists already; --force replaces it\n")
+    assert isch("report", "-o", "report.md", "--force", folder=toy).returncode == 0
+    assert (toy / "report.md").read_text() != "precious"
 
 
 def test_labels_of_another_length_stop_the_run(toy: Path) -> None:

@@ -14,6 +14,8 @@ from PIL import Image as Pil
 import isch
 from isch.cli import program
 
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no such pipes, links and modes")
+
 ARGUMENTS = {  # {} stands for the bad thing; the rest is well
     "fit": "fit {} -o out",
     "fit output": "fit features.npy --method lsh --bits 8 -o {}",

@@ -124,7 +124,7 @@ def test_an_old_target_survives_a_failure(files: Path, capsys: pytest.CaptureFix
     assert Path("m").read_text() == "precious"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
 def test_an_unwritable_folder(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("locked").mkdir(mode=0o500)
     code, _, err = run(capsys, "fit features.npy --bits 8 -o locked/m")
@@ -191,3 +191,8 @@ def test_demo(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert isch.load("isch-demo/model.safetensors").n_bits == np.load("isch-demo/codes.npy").shape[1] * 8
     for command in [line.strip() for line in out.splitlines() if line.startswith("  isch ")]:
         assert run(capsys, command.removeprefix("isch "))[0] == 0, command
+    Path("isch-demo/codes.npy").write_text("precious")
+    code, out, err = run(capsys, "demo")
+    assert (code, out) == (2, "")
+    assert "exists already; --force replaces it" in err
+    assert Path("isch-demo/codes.npy").read_text() == "precious"

@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isch.cli.outputs import claim
+from isch.cli.outputs import claim, staged
 from isch.errors import FileError
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="links need rights there")
 
 
 @pytest.fixture
@@ -90,3 +92,33 @@ def test_an_output_that_appears_meanwhile_is_kept(desk: Path) -> None:
     Path("m-2.safetensors").touch()
     assert output.path == Path("m-3.safetensors")
     assert claim(Path("m.safetensors"), [], True).path == Path("m.safetensors")
+
+
+def test_staged_files_move_together_or_not_at_all(desk: Path) -> None:
+    def write() -> None:
+        (folder / "one.svg").write_text("new")
+        (folder / "deep").mkdir()
+        (folder / "deep" / "two.svg").write_text("new")
+
+    with staged(Path("figures"), force=False) as folder:
+        write()
+    assert sorted(os.listdir("figures")) == ["deep", "one.svg"]
+    Path("figures/one.svg").unlink()
+    Path("figures/deep/two.svg").write_text("precious")
+    with pytest.raises(FileError, match="figures/deep/two.svg exists already; --force replaces it"):  # noqa: SIM117
+        with staged(Path("figures"), force=False) as folder:
+            write()
+    assert os.listdir("figures") == ["deep"]
+    assert Path("figures/deep/two.svg").read_text() == "precious"
+    with staged(Path("figures"), force=True) as folder:
+        write()
+    assert Path("figures/deep/two.svg").read_text() == "new"
+
+
+def test_a_staged_folder_vanishes_with_an_error(desk: Path) -> None:
+    with pytest.raises(KeyError), staged(Path("figures/new"), force=False) as folder:
+        (folder / "one.svg").write_text("new")
+        raise KeyError
+    assert not Path("figures/new").exists()
+    with pytest.raises(FileError, match="cannot write a.npy/x: Not a directory"), staged(Path("a.npy/x"), force=False):
+        pass

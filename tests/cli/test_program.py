@@ -1,6 +1,7 @@
 """The program as a process: signals, pipes, exit codes."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from sklearn.datasets import load_digits
 
 import isch
 from isch.cli import program
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals and pipes")
 
 STARTED = (  # tells when the program handles signals; before that, Python itself is still starting
     "import os; from isch.cli import main; from isch.cli.signals import stop; watch = stop.watch\n"
@@ -76,11 +79,16 @@ def test_ctrl_c_at_any_moment_is_one_line(desk: Path, name: str, moment: int) ->
 
 
 @pytest.mark.parametrize("moment", range(4))
-def test_sigterm_leaves_nothing_half_written(desk: Path, moment: int) -> None:
+@pytest.mark.parametrize("output", ["codes.npy", "many.isch"])
+def test_sigterm_leaves_nothing_half_written(desk: Path, output: str, moment: int) -> None:
     isch.LSH(64).fit(np.load("features.npy")).save("coder")
-    np.save("many.npy", np.tile(np.load("features.npy"), (150, 1)))
+    np.save("many.npy", np.tile(np.load("features.npy"), (100, 1)))
+    commands = {
+        "codes.npy": ["encode", "coder", "many.npy", "-o", "codes.npy"],
+        "many.isch": ["index", "build", "many.npy", "--model", "coder", "-o", "many.isch"],
+    }
     before = sorted(os.listdir())
-    process = start(["encode", "coder", "many.npy", "-o", "codes.npy"])
+    process = start(commands[output])
     deadline = time.monotonic() + 60
     while process.poll() is None and sorted(os.listdir()) == before and time.monotonic() < deadline:
         time.sleep(0.001)
@@ -88,9 +96,9 @@ def test_sigterm_leaves_nothing_half_written(desk: Path, moment: int) -> None:
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) in [(143, INTERRUPTED.replace("interrupted", "stopped")), (0, "")]
-    if "codes.npy" in os.listdir():
-        assert len(np.load("codes.npy")) == 150 * 1797
-        os.remove("codes.npy")
+    if output in os.listdir():
+        assert len(np.load(output) if output == "codes.npy" else isch.Index.open(output)) == 100 * 1797
+        shutil.rmtree(output) if os.path.isdir(output) else os.remove(output)
     assert sorted(os.listdir()) == before
 
 

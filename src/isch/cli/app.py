@@ -8,6 +8,7 @@ import typer
 
 from isch import __version__
 from isch.cli import bench, describe, duplicates, index, info, models, photos
+from isch.cli.console import say
 from isch.cli.help import EXIT_CODES, OVERVIEW, Commands
 from isch.errors import ParameterError
 
@@ -25,7 +26,7 @@ app = typer.Typer(
 
 def _show_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"isch {__version__}")
+        say(f"isch {__version__}")
         raise typer.Exit
 
 
