@@ -44,6 +44,7 @@ ARGUMENTS = {  # {} stands for the bad thing; the rest is well
     "index info": "index info {}",
     "search index": "search {} features.npy",
     "search queries": "search index.isch {}",
+    "duplicates": "duplicates {}",
     "bench run": "bench run {}",
     "bench plot": "bench plot {} -o out",
 }
@@ -60,7 +61,10 @@ FINE = {  # what is no mistake: (command, thing)
     *(("info", thing) for thing in ("model", "index.isch", "photos", "photos/cat.jpg", "odd.npy", "strings.npy")),
     *(("encode model", "model"), ("build model", "model"), ("build keys", "names.txt"), ("add keys", "names.txt")),
     *(("describe", "photos"), ("describe", "photos/cat.jpg")),
-    *((f"{command}", "index.isch") for command in ("add index", "compact", "verify", "index info", "search index")),
+    *(
+        (f"{command}", "index.isch")
+        for command in ("add index", "compact", "verify", "index info", "search index", "duplicates")
+    ),
     *(("delete index", "index.isch"), ("delete keys", "strings.npy"), ("delete keys", "names.txt")),
     *(("build keys", "strings.npy"), ("add keys", "strings.npy")),
 }

@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
-from isch.cli.help import PICTURES
+from isch.cli.arguments import AsJson
+from isch.cli.console import complain, done, json_lines, say, table
+from isch.cli.help import PICTURES, Commands
 
 if TYPE_CHECKING:
     from isch.photos.library import Library, Report
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 DEFAULT = "open"  # the command that a folder alone stands for
 
 
-class FolderOrCommand(TyperGroup):
+class FolderOrCommand(Commands):
     """``isch photos FOLDER`` is ``isch photos open FOLDER``."""
 
     def parse_args(self, context: Any, arguments: list[str]) -> list[str]:
@@ -28,7 +29,6 @@ class FolderOrCommand(TyperGroup):
 group = typer.Typer(
     name="photos",
     cls=FolderOrCommand,
-    no_args_is_help=True,
     help="Search a folder of pictures: isch photos FOLDER describes it, learns codes and opens the search page.",
 )
 
@@ -43,7 +43,6 @@ Port = Annotated[int, typer.Option(help="The port to listen on; 0 takes any free
 Host = Annotated[str, typer.Option(help="The address to listen on; any but loopback needs --token.")]
 Token = Annotated[str | None, typer.Option(help="What a browser must know to use the page.", envvar="ISCH_TOKEN")]
 NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Print the address only.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Keep = Annotated[
     list[str] | None,
     typer.Option(help="Which copy to keep: pixels, format, bytes, oldest, folder; may be given several times."),
@@ -88,15 +87,11 @@ def search(
     library = _library(folder, index)
     hits = library.search(picture, k)
     if json:
-        from json import dumps
-
-        rows = [{"path": hit.item.path, "distance": hit.distance, "score": hit.score} for hit in hits]
-        typer.echo(dumps(rows, indent=2))
+        done(json_lines([{"path": hit.item.path, "distance": hit.distance, "score": hit.score} for hit in hits]))
         return
     from isch.files import printable
 
-    for hit in hits:
-        typer.echo(f"{hit.distance}\t{printable(hit.item.path)}")
+    done(table((hit.distance, printable(hit.item.path)) for hit in hits))
 
 
 def duplicates(
@@ -117,9 +112,7 @@ def duplicates(
     if csv:
         typer.echo(as_csv(groups), nl=False)
     elif json:
-        from json import dumps
-
-        typer.echo(dumps([_plain(group) for group in groups], indent=2))
+        done(json_lines([_plain(group) for group in groups]))
     else:
         _list(groups)
 
@@ -160,24 +153,24 @@ def _update(library: "Library") -> None:
 
     with shown():
         report = library.update()
-    typer.echo(f"{library.folder}: {report}")
+    say(f"{library.folder}: {report}")
     _explain(library, report)
 
 
 def _explain(library: "Library", report: "Report") -> None:
     if report.learned:
-        typer.echo(f"codes of 256 bits were learned from {report.learned} pictures")
+        say(f"codes of 256 bits were learned from {report.learned} pictures")
     elif not library.learned and len(library):
         from isch.photos.library import LEARN_ROWS
 
-        typer.echo(
+        say(
             f"{len(library)} pictures are too few to learn codes from: random codes find them and their vectors order "
             f"them; from {LEARN_ROWS} pictures on, codes are learned"
         )
     for path, (_, reason) in list(library.catalog.failures().items())[:20]:
         from isch.files import printable
 
-        typer.echo(f"isch: {printable(path.decode('utf-8', 'surrogateescape'))}: {reason}", err=True)
+        complain(f"{printable(path.decode('utf-8', 'surrogateescape'))}: {reason}")
 
 
 def _serve(library: "Library", settings: "Settings", browser: bool) -> None:
@@ -185,7 +178,7 @@ def _serve(library: "Library", settings: "Settings", browser: bool) -> None:
     from isch.web.server import serve as run
 
     def ready(address: str) -> None:
-        typer.echo(f"the search page is at {address} (Ctrl-C stops it)")
+        say(f"the search page is at {address} (Ctrl-C stops it)")
 
     run(create(library, settings), settings, ready, browser)
 
@@ -215,9 +208,9 @@ def _list(groups: list[Any]) -> None:
     from isch.files import printable
 
     for number, group in enumerate(groups, 1):
-        typer.echo(f"group {number}: {len(group.items)} copies, at most {group.diameter:g} bits apart")
+        say(f"group {number}: {len(group.items)} copies, at most {group.diameter:g} bits apart")
         for position, item in enumerate(group.items):
             mark = "keep" if position == group.keep else "    "
-            typer.echo(f"  {mark}  {item.width} × {item.height}  {item.bytes} bytes  {printable(item.path)}")
+            say(f"  {mark}  {item.width} × {item.height}  {item.bytes} bytes  {printable(item.path)}")
     spare = sum(item.bytes for group in groups for i, item in enumerate(group.items) if i != group.keep)
-    typer.echo(f"{len(groups)} groups; {spare} bytes in spare copies")
+    done(f"{len(groups)} groups; {spare} bytes in spare copies")
