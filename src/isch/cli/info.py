@@ -62,8 +62,9 @@ def model_facts(path: Path) -> Iterator[str]:
 def _folder(path: Path) -> Facts:
     from isch.describe.images import find
     from isch.features import SUFFIXES
+    from isch.search.folder import SEGMENTS
 
-    if (path / "catalog.sqlite").exists():
+    if (path / SEGMENTS).is_dir():
         return _index(path)
     if path.suffix == ".partial" and (path / "recipe.json").is_file():
         return {"kind": "work of isch describe that was interrupted; the same command resumes it"}
