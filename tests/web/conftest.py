@@ -1,6 +1,8 @@
 """A small library with duplicates and strange names, and clients of the app that serves it."""
 
 import io
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -66,3 +68,20 @@ def client(library: Library, settings: Settings) -> Iterator[TestClient]:
         create(library, settings), base_url="http://127.0.0.1:8765", raise_server_exceptions=False
     ) as found:
         yield found
+
+
+@pytest.fixture
+def served(library: Library) -> Iterator[str]:
+    """The address of a real server in this process."""
+    import uvicorn
+
+    settings = Settings(port=0, upload_seconds=1.0, upload_bytes=4 << 20)
+    server = uvicorn.Server(uvicorn.Config(create(library, settings), port=0, log_level="error"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    thread.join()

@@ -6,7 +6,6 @@ import struct
 import threading
 import time
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2 as httpx
@@ -177,23 +176,6 @@ def test_names_are_data(client: TestClient) -> None:
     response = client.get("/api/items?limit=500")
     assert response.headers["content-type"] == "application/json"
     assert STRANGE in [item["name"] for item in response.json()["items"]]
-
-
-@pytest.fixture
-def served(library: Library) -> Iterator[str]:
-    """The address of a real server in this process."""
-    import uvicorn
-
-    settings = Settings(port=0, upload_seconds=1.0, upload_bytes=4 << 20)
-    server = uvicorn.Server(uvicorn.Config(create(library, settings), port=0, log_level="error"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.02)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join()
 
 
 HEAD = b"POST /api/search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: multipart/form-data; boundary=x\r\n"

@@ -7,7 +7,8 @@ import typer
 
 from isch.cli.arguments import AsJson
 from isch.cli.console import complain, done, json_lines, say, table
-from isch.cli.help import PICTURES, Commands
+from isch.cli.help import PICTURES, SEARCH, Commands
+from isch.cli.index import IndexPath
 
 if TYPE_CHECKING:
     from isch.photos.library import Library, Report
@@ -54,6 +55,21 @@ def attach(app: typer.Typer) -> None:
     for command in (open_, index, search, duplicates, serve):
         group.command(name=command.__name__.rstrip("_"))(command)
     app.add_typer(group, rich_help_panel=PICTURES)
+    app.command(name="serve", rich_help_panel=SEARCH)(serve_index)
+
+
+def serve_index(
+    index: IndexPath,
+    port: Port = 8765,
+    host: Host = "127.0.0.1",
+    token: Token = None,
+    no_browser: NoBrowser = False,
+) -> None:
+    """Serve any index: a page and an HTTP API that search by vector, by item, and by picture where it can."""
+    settings = _settings(host, port, token)
+    from isch.web.indexed import create
+
+    _listen(create(index, settings), settings, not no_browser)
 
 
 def open_(
@@ -175,12 +191,17 @@ def _explain(library: "Library", report: "Report") -> None:
 
 def _serve(library: "Library", settings: "Settings", browser: bool) -> None:
     from isch.web.app import create
+
+    _listen(create(library, settings), settings, browser)
+
+
+def _listen(app: Any, settings: "Settings", browser: bool) -> None:
     from isch.web.server import serve as run
 
     def ready(address: str) -> None:
         say(f"the search page is at {address} (Ctrl-C stops it)")
 
-    run(create(library, settings), settings, ready, browser)
+    run(app, settings, ready, browser)
 
 
 def _number(text: str) -> str | float:

@@ -200,6 +200,17 @@ class Index:
         """
         return duplicates(self._now, radius)
 
+    def similar(self, key: Any, k: int = 10, *, where: Where | None = None) -> Results:
+        """The k items whose codes are nearest to that of an item, without itself."""
+        snapshot, wanted = self._now, key_rules.one(key)
+        if (row := snapshot.find([wanted]).get(wanted)) is None:
+            raise InputError(f"the key {wanted!r} is not in the index")
+        _check_k(k)
+        code = snapshot.codes(np.array([row]))
+        distances, rows = snapshot.nearest(code, k + 1, self.distance, snapshot.allowed(where, None))
+        others = (rows[0] != row).nonzero()[0][:k]
+        return collected(rows[:, others], snapshot.items(np.unique(rows)), distances[:, others], None)
+
     def get(self, key: Any) -> Item | None:
         """The item under a key, or None."""
         snapshot, wanted = self._now, key_rules.one(key)

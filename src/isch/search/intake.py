@@ -49,9 +49,9 @@ def queries(source: Any, encoder: Encoder | None, n_bits: int) -> Queries:
         nothing = np.empty((len(codes), 0), np.float32)
         return Queries(codes, nothing, nothing)
     features = encoder.features(source)
-    rows = dense(features.read(0, len(features)))
+    rows = features.read(0, len(features))
     values = encoder.hasher.project(rows)
-    return Queries(packed.pack(values >= 0), values, rows)
+    return Queries(packed.pack(values >= 0), values, dense(rows))
 
 
 def check_codes(codes: Any, n_bits: int, where: str) -> Codes:

@@ -45,9 +45,14 @@ def create(library: Library, settings: Settings) -> Any:
         app.include_router(routes)
     app.add_api_route("/", page, include_in_schema=False)
     app.mount("/static", StaticFiles(directory=STATIC))
+    app.middleware("http")(context.metrics.middleware)
+    return guarded(app, settings)
+
+
+def guarded(app: FastAPI, settings: Settings) -> Guard:
+    """The app behind its guard; whatever goes wrong is answered in one sentence."""
     app.add_exception_handler(IschError, _sentence)
     app.add_exception_handler(Exception, _apology)
-    app.middleware("http")(context.metrics.middleware)
     return Guard(app, settings)
 
 
