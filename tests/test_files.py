@@ -44,7 +44,7 @@ def test_a_pipe_that_takes_the_files_place_after_the_check_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     os.mkfifo(tmp_path / "pipe")
-    monkeypatch.setattr(files, "regular", Path)
+    monkeypatch.setattr(files, "_check", Path)
     with pytest.raises(FileError, match="is a pipe"), files.reading(tmp_path / "pipe"):
         pass
 

@@ -32,10 +32,7 @@ def regular(path: str | os.PathLike[str]) -> Path:
     FileError
         There is nothing, or a folder, pipe, socket or device.
     """
-    try:
-        check_regular(path, os.stat(path).st_mode)
-    except (OSError, ValueError) as error:
-        raise _unreadable(path, error) from error
+    _check(path)
     return Path(path)
 
 
@@ -45,7 +42,7 @@ def reading(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
     The open file is checked once more, so that a pipe which takes the file's place in between is refused too.
     """
-    regular(path)
+    _check(path)
     try:
         with open(path, "rb", opener=_open_at_once) as file:
             check_regular(path, os.fstat(file.fileno()).st_mode)
@@ -71,6 +68,13 @@ def content(path: str | os.PathLike[str], largest: int, kind: str) -> bytes:
     if len(raw) > largest:
         raise FormatError(f"{printable(path)}: more than {largest >> 20} MiB; expected {kind}")
     return raw
+
+
+def _check(path: str | os.PathLike[str]) -> None:
+    try:
+        check_regular(path, os.stat(path).st_mode)
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
 
 
 def check_regular(path: str | os.PathLike[str], mode: int) -> None:

@@ -46,6 +46,13 @@ def test_padding_and_stray_bytes_between_segments_are_skipped() -> None:
     assert images.decode(content).shape == (16, 16, 3)
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 30])
+def test_long_headers_are_read_to_their_end(count: int) -> None:
+    for stray in (0, 60_000):
+        segment = bytes(stray) + b"\xff\xe5\xff\xff" + b"\xff\xda" * 32766 + b"\0"
+        assert jpeg.frame(io.BytesIO(with_segments(segment * count))) == jpeg.Frame(16, 16, buffered=False)
+
+
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     "content",

@@ -12,7 +12,9 @@ SOS, APP1 = 0xDA, 0xE1
 FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 PROGRESSIVE = frozenset((0xC2, 0xC6, 0xCA, 0xCE))
 WINDOW = 1 << 16  # bytes within which the next marker must come
-MAX_SEGMENTS = 4096  # before the first scan; 64 KiB each
+AHEAD = 3 * WINDOW  # bytes at hand: up to the next marker, and its segment
+MAX_SEGMENTS = 4096  # before the first scan; each has up to 64 KiB
+MAX_HEADER = 1 << 26
 MAX_EXIF = 1 << 18
 MAX_SCANNED = 4_000_000_000  # pixels times scans, a few seconds; a scan of a huge picture may be as short as 100 bytes
 BLOCK = 1 << 20
@@ -50,22 +52,18 @@ def frame(file: BinaryIO) -> Frame:
 
 
 def _segments(file: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """(marker, content) in order, at most ``MAX_SEGMENTS``."""
-    position = 2
+    """(marker, content) in order, at most ``MAX_SEGMENTS`` within ``MAX_HEADER`` bytes."""
+    file.seek(0)
+    head, position = file.read(AHEAD), 2
     for _ in range(MAX_SEGMENTS):
-        file.seek(position)
-        window = file.read(WINDOW)
-        match = MARKER.search(window)
-        if match is None:
+        match = MARKER.search(head, position, position + WINDOW)
+        if match is None or position > MAX_HEADER:
             return
         start = match.end() + 2
-        size = int.from_bytes(window[start - 2 : start], "big") - 2
-        if start + size > len(window):
-            file.seek(position + start)
-            yield match[1][0], file.read(max(size, 0))
-        else:
-            yield match[1][0], window[start : start + size]
-        position += start + max(size, 0)
+        position = start + max(int.from_bytes(head[start - 2 : start], "big") - 2, 0)
+        yield match[1][0], head[start:position]
+        if position + AHEAD > len(head):
+            head += file.read(len(head))
 
 
 def _check_scans(file: BinaryIO, found: Frame) -> None:
