@@ -1,7 +1,6 @@
 """isch describe: from pictures to a feature file."""
 
 import os
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -56,7 +55,6 @@ def describe(
     from isch.describe.files import ATTACHMENT
     from isch.features.write import Writer
 
-    warnings.filterwarnings("ignore", module=r"PIL\.")  # of odd files; what matters is said at the end
     given = {"model": model and os.path.abspath(model), "layer": layer, "n_words": words}
     parameters = settings(option) | {name: value for name, value in given.items() if value is not None}
     labels, unusable = _found(pictures)

@@ -30,6 +30,7 @@ def run(arguments: Sequence[str]) -> int:
 
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
+            warnings.filterwarnings("ignore", module=r"(PIL|pillow_heif|rawpy)\b")  # of odd pictures
             code = invoke(arguments)
         stop.too_late()
         _flush()

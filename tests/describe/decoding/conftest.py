@@ -1,181 +1,26 @@
-"""Small real files of every format that is read."""
+"""The pictures of the attack serve the tests too."""
 
-import io
-import struct
+import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from types import ModuleType
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
-from PIL import Image as Pil
 
-
-def scene(height: int = 48, width: int = 64) -> NDArray[np.uint8]:
-    """A smooth picture with a bright corner, so that turns can be told apart."""
-    y, x = np.mgrid[:height, :width]
-    picture = np.stack([x * 200 // width, y * 200 // height, (x + y) * 100 // (width + height)], -1)
-    picture[: height // 3, : width // 3] = 255
-    return picture.astype(np.uint8)
-
-
-def encoded(array: NDArray[Any], format: str, mode: str | None = None, **options: Any) -> bytes:
-    """An array as the bytes of a picture file."""
-    buffer = io.BytesIO()
-    picture = Pil.fromarray(array)
-    (picture.convert(mode) if mode else picture).save(buffer, format, **options)
-    return buffer.getvalue()
-
-
-def heic(array: NDArray[Any], **options: Any) -> bytes:
-    """An array as the bytes of a HEIC file."""
-    pillow_heif = pytest.importorskip("pillow_heif")
-    buffer = io.BytesIO()
-    pillow_heif.from_pillow(Pil.fromarray(array)).save(buffer, quality=90, **options)
-    return buffer.getvalue()
-
-
-def directory(entries: dict[int, tuple[int, Any]], start: int, following: int = 0) -> bytes:
-    """A TIFF directory at a position of a file, its long values behind it; entries are {tag: (type, values)}."""
-    codes = {1: "B", 2: "s", 3: "H", 4: "I", 5: "II", 7: "s", 10: "ii"}
-    head, tail = struct.pack("<H", len(entries)), b""
-    behind = start + 2 + 12 * len(entries) + 4
-    for tag, (kind, values) in sorted(entries.items()):
-        content = values if isinstance(values, bytes) else struct.pack(f"<{codes[kind][0] * len(values)}", *values)
-        count = len(values) // (2 if kind in (5, 10) else 1)
-        place = content.ljust(4, b"\0") if len(content) <= 4 else struct.pack("<I", behind + len(tail))
-        head += struct.pack("<HHI", tag, kind, count) + place
-        tail += content + b"\0" * (len(content) % 2) if len(content) > 4 else b""
-    return head + struct.pack("<I", following) + tail
-
-
-def dng(
-    array: NDArray[np.uint8] | None = None,
-    preview: bytes | None = None,
-    orientation: int = 1,
-    taken: bytes = b"2021:03:04 05:06:07\0",
-) -> bytes:
-    """A minimal camera RAW file: Bayer values of the array, and a JPEG preview of it unless it is empty."""
-    array = scene(64, 96) if array is None else array
-    height, width = array.shape[:2]
-    preview = encoded(array, "jpeg", quality=95) if preview is None else preview
-    bayer = np.empty((height, width), "<u2")
-    bayer[::2, ::2], bayer[1::2, 1::2] = array[::2, ::2, 0], array[1::2, 1::2, 2]
-    bayer[::2, 1::2], bayer[1::2, ::2] = array[::2, 1::2, 1], array[1::2, ::2, 1]
-    values = (bayer * 200).tobytes()
-    matrix = [n for row in np.eye(3, dtype=int).ravel() for n in (int(row), 1)]
-    start, exif_at, raw_at = 8, 2000, 3000
-    data_at = 4000
-    first: dict[int, tuple[int, Any]] = {
-        254: (4, [1]),
-        271: (2, b"Maker\0"),
-        272: (2, b"Model 1\0"),
-        274: (3, [orientation]),
-        330: (4, [raw_at]),
-        34665: (4, [exif_at]),
-        50706: (1, [1, 4, 0, 0]),
-        50708: (2, b"Maker Model 1\0"),
-        50721: (10, matrix),
-        50728: (5, [1, 1, 1, 1, 1, 1]),
-        50778: (3, [21]),
-    }
-    if preview:
-        first |= {
-            256: (4, [width]),
-            257: (4, [height]),
-            258: (3, [8, 8, 8]),
-            259: (3, [7]),
-            262: (3, [6]),
-            273: (4, [data_at]),
-            277: (3, [3]),
-            278: (4, [height]),
-            279: (4, [len(preview)]),
-        }
-    raw: dict[int, tuple[int, Any]] = {
-        254: (4, [0]),
-        256: (4, [width]),
-        257: (4, [height]),
-        258: (3, [16]),
-        259: (3, [1]),
-        262: (3, [32803]),
-        273: (4, [data_at + len(preview)]),
-        277: (3, [1]),
-        278: (4, [height]),
-        279: (4, [len(values)]),
-        33421: (3, [2, 2]),
-        33422: (1, [0, 1, 1, 2]),
-        50714: (3, [0]),
-        50717: (4, [51000]),
-    }
-    content = bytearray(data_at)
-    content[:8] = b"II*\0" + struct.pack("<I", start)
-    for at, part in (
-        (start, directory(first, start)),
-        (exif_at, directory({36867: (2, taken)}, exif_at)),
-        (raw_at, directory(raw, raw_at)),
-    ):
-        content[at : at + len(part)] = part
-    return bytes(content) + preview + values
-
-
-def samples() -> dict[str, bytes]:
-    """{name: content}, one file of every format."""
-    array, grey = scene(), scene()[..., 0]
-    exif = Pil.Exif()
-    exif[0x010F], exif[0x0110], exif[0x0112] = "Maker", "Model", 6
-    frames = [Pil.fromarray(np.roll(array, 9 * i, 0)) for i in range(3)]
-    several = {"save_all": True, "append_images": frames[1:]}
-    return {
-        "plain.jpg": encoded(array, "jpeg", exif=exif),
-        "progressive.jpg": encoded(array, "jpeg", progressive=True),
-        "cmyk.jpg": encoded(array, "jpeg", "CMYK"),
-        "plain.png": encoded(array, "png", exif=exif),
-        "palette.png": encoded(array, "png", "P"),
-        "deep.png": encoded(grey.astype(np.uint16) * 256, "png"),
-        "animated.png": encoded(array, "png", **several),
-        "animated.gif": encoded(array, "gif", **several),
-        "plain.bmp": encoded(array, "bmp"),
-        "plain.tif": encoded(array, "tiff", exif=exif),
-        "deflate.tif": encoded(array, "tiff", compression="tiff_deflate"),
-        "jpeg.tif": encoded(array, "tiff", compression="jpeg"),
-        "fax.tif": encoded(array, "tiff", "1", compression="group4"),
-        "plain.webp": encoded(array, "webp", exif=exif),
-        "lossless.webp": encoded(array, "webp", lossless=True),
-        "animated.webp": encoded(array, "webp", **several),
-        "plain.avif": encoded(array, "avif", exif=exif),
-        "plain.heic": heic(array),
-        "square.heic": heic(scene(64, 64)),
-        "plain.jp2": encoded(array, "jpeg2000"),
-        "plain.j2k": encoded(array, "jpeg2000", no_jp2=True),
-        "plain.ppm": encoded(array, "ppm"),
-        "text.pgm": b"P2 4 2 255\n0 1 2 3\n4 5 6 250\n",
-        "plain.pcx": encoded(array, "pcx"),
-        "plain.tga": encoded(array, "tga"),
-        "packed.tga": encoded(array, "tga", compression="tga_rle"),
-        "plain.psd": psd(array),
-        "preview.dng": dng(),
-        "plain.dng": dng(preview=b""),
-    }
-
-
-def psd(array: NDArray[np.uint8]) -> bytes:
-    """A Photoshop file without layers."""
-    height, width = array.shape[:2]
-    head = b"8BPS" + struct.pack(">H6xHIIHH", 1, 3, height, width, 8, 3)
-    return head + bytes(12) + b"\0\0" + np.moveaxis(array, 2, 0).tobytes()
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
 
 @pytest.fixture(scope="session")
-def make() -> SimpleNamespace:
-    """The makers of this file."""
-    return SimpleNamespace(scene=scene, encoded=encoded, heic=heic, dng=dng)
+def make() -> ModuleType:
+    """The makers of small pictures."""
+    from attacks import gallery
+
+    return gallery
 
 
 @pytest.fixture(scope="session")
-def gallery(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def gallery(make: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one file of every format."""
     folder = tmp_path_factory.mktemp("gallery")
-    for name, content in samples().items():
-        (folder / name).write_bytes(content)
+    for name, content in make.SAMPLES.items():
+        (folder / name).write_bytes(content())
     return folder

@@ -9,28 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from attacks.pictures import png, tiff
 from PIL import Image as Pil
 
 from isch.describe import images
 from isch.describe.decoding import formats, opening
 from isch.describe.decoding.opening import Meter, Target, brief, guarded
 from isch.errors import FileError, FormatError, InputError, MissingExtra
-
-
-def png(width: int, height: int, *chunks: tuple[bytes, bytes]) -> bytes:
-    """A PNG of chunks behind a header that announces so many pixels."""
-    header = (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
-    parts = [
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        for kind, data in (header, *chunks, (b"IEND", b""))
-    ]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
-
-
-def tiff_with(entries: list[tuple[int, int, int, int]], rest: bytes = b"") -> bytes:
-    """A TIFF of entries (tag, type, count, value)."""
-    directory = struct.pack("<H", len(entries)) + b"".join(struct.pack("<HHII", *entry) for entry in entries)
-    return b"II*\0\x08\0\0\0" + directory + bytes(4) + rest
 
 
 def announced(name: str, width: int, height: int, gallery: Path) -> bytes:
@@ -55,7 +40,7 @@ def announced(name: str, width: int, height: int, gallery: Path) -> bytes:
             at = content.index(b"ihdr") + 4
             content[at : at + 8] = struct.pack(">II", height, width)
         case "tif":
-            return tiff_with([(256, 4, 1, width), (257, 4, 1, height), (258, 3, 1, 8), (262, 3, 1, 1), (273, 4, 1, 8)])
+            return tiff([(256, 4, 1, width), (257, 4, 1, height), (258, 3, 1, 8), (262, 3, 1, 1), (273, 4, 1, 8)])
         case _:
             at = content.index(b"ispe") + 8
             content[at : at + 8] = struct.pack(">II", width, height)
@@ -110,11 +95,11 @@ BOMBS: dict[str, tuple[str, Callable[[], bytes]]] = {
     "comment": ("takes too long", lambda: b"P6 #" + b"x" * 200_000),
     "strips": (
         "4194307 numbers",
-        lambda: tiff_with([(256, 4, 1, 4), (257, 4, 2, 0), (273, 4, 1 << 22, 200)], bytes(17 << 20)),
+        lambda: tiff([(256, 4, 1, 4), (257, 4, 2, 0), (273, 4, 1 << 22, 200)], bytes(17 << 20)),
     ),
     "inner directory": (
         "2097156 numbers",
-        lambda: tiff_with([(34665, 4, 1, 8), (256, 5, 1 << 19, 0), (257, 5, (1 << 19) + 1, 0)]),
+        lambda: tiff([(34665, 4, 1, 8), (256, 5, 1 << 19, 0), (257, 5, (1 << 19) + 1, 0)]),
     ),
     "text file": ("MiB are too many", lambda: b"P1 5000 5000\n" + b"1" * 25_000_000),
 }

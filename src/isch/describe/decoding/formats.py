@@ -63,6 +63,7 @@ class Format:
 
 
 JPEG = Format("JPEG", "PIL.JpegImagePlugin:JpegImageFile", ("jpg", "jpeg", "jpe", "jfif", "mpo"))
+PROGRESSIVE_PIXELS = 100 * MEGA  # of a JPEG in several scans, which is held whole beside the result
 PNG = Format("PNG", "PIL.PngImagePlugin:PngImageFile", ("png", "apng"))
 GIF = Format("GIF", "PIL.GifImagePlugin:GifImageFile", ("gif",))
 BMP = Format("BMP", "PIL.BmpImagePlugin:BmpImageFile", ("bmp", "dib"))

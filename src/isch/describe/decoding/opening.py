@@ -150,9 +150,8 @@ def _draft(image: Any, frame: jpeg.Frame, limits: Limits, target: Target) -> int
     """Have a JPEG decoded at reduced size if that suffices; gives the pixels that the decoder will hold."""
     if (frame.width, frame.height) != image.size:
         raise FormatError(f"damaged (both {frame.width} × {frame.height} and {image.width} × {image.height} pixels)")
-    if frame.buffered:
-        formats.JPEG.check(frame.width, frame.height, limits)
-    formats.JPEG.check_most(frame.width, frame.height, limits.jpeg_pixels)
+    most = min(formats.PROGRESSIVE_PIXELS, limits.pixels) if frame.buffered else limits.jpeg_pixels
+    formats.JPEG.check_most(frame.width, frame.height, most)
     if target.side is not None:
         image.draft(None, target.least(*image.size))
     return frame.width * frame.height if frame.buffered else image.width * image.height
