@@ -28,7 +28,7 @@ NORMALISATIONS = ("none", "l2", "centre-l2")
 
 
 def cache_home() -> Path:
-    """Where computed features are kept: $ISCH_CACHE, else .cache/isch/features in the home folder."""
+    """Where features and runs in progress are kept: $ISCH_CACHE, else .cache/isch/features in the home folder."""
     given = os.environ.get("ISCH_CACHE")
     return Path(given) if given else Path.home() / ".cache" / "isch" / "features"
 
