@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from urllib.parse import quote
 
 from isch.errors import FileError, MissingData
 from isch.evaluate import experiment, figures, names
-from isch.evaluate.markdown import table
+from isch.evaluate.markdown import plain, table
 from isch.evaluate.store import Store
 from isch.evaluate.summary import REFERENCE, Cell, Summary, summarise
 from isch.files import replacing
@@ -117,7 +118,7 @@ def _bytes(value: float) -> str:
 def verdict(summary: Summary) -> str:
     """Plain sentences: what the paper says, and where ISCH stands against the other codes and the 2-norm."""
     claim = summary.experiment.claim
-    sentences = [f"The paper says: {claim}."] if claim else []
+    sentences = [f"The paper says: {plain(claim)}."] if claim else []
     if REFERENCE not in summary.experiment.methods:
         return " ".join([*sentences, *_after_pca(summary)])
     length, own = claimed(summary)
@@ -198,15 +199,14 @@ def section(summary: Summary, figure: str) -> str:
     headline = [f"{_capital(names.of_measure(summary.headline))}{_explained(summary)}:", quality_table(summary)]
     more = [f"**{_capital(names.of_measure(m))}**\n\n{quality_table(summary, m)}" for m in e.measures[1:]]
     more += [part for part in (learned_table(summary), cost_table(summary)) if part]
-    curves = (
-        [] if e.figure.get("kind") == "dimensions" else [f"[Precision–recall curves]({figure}-precision-recall.svg)"]
-    )
+    has_curves = e.figure.get("kind") != "dimensions"
+    curves = f"[Precision–recall curves]({quote(figure)}-precision-recall.svg)" if has_curves else ""
     parts = [
-        f"## {e.title}",
+        f"## {plain(e.title)}",
         f"{_source(summary)}{command}. {_stored(summary)}{_stale(summary)}",
         verdict(summary),
-        f"![{e.title}]({figure}.svg)",
-        *curves,
+        f"![{plain(e.title)}]({quote(figure)}.svg)",
+        curves,
         *headline,
         "<details><summary>Other measures, what was learned, costs</summary>",
         *more,
@@ -217,7 +217,9 @@ def section(summary: Summary, figure: str) -> str:
 
 def _source(summary: Summary) -> str:
     e = summary.experiment
-    return f"{_capital(e.paper)} of the paper{', on stand-in data' if e.is_stand_in else ''}: " if e.paper else ""
+    return (
+        f"{_capital(plain(e.paper))} of the paper{', on stand-in data' if e.is_stand_in else ''}: " if e.paper else ""
+    )
 
 
 def _stored(summary: Summary) -> str:
@@ -278,7 +280,7 @@ def overview(summaries: Iterable[Summary]) -> str:
             norm = summary.cells.get(("2-norm", None))
             rows.append(
                 [
-                    summary.experiment.title,
+                    plain(summary.experiment.title),
                     names.of_measure(summary.headline),
                     f"{_bold(number(own), own >= best[1])} ({length:,} bits)",
                     f"{_bold(number(best[1]), best[1] >= own)} ({_named(*best[0])})",
@@ -295,7 +297,7 @@ def _bold(text: str, wanted: bool) -> str:
 def _machines(summaries: Iterable[Summary]) -> str:
     """Where and when the results were made."""
     results = [r for s in summaries for cell in s.cells.values() for r in cell.results.values()]
-    machines = sorted({f"{r.context.get('processor')}, {r.context.get('threads')} threads" for r in results})
+    machines = sorted({plain(f"{r.context.get('processor')}, {r.context.get('threads')} threads") for r in results})
     first, last = (pick(r.date[:10] for r in results) for pick in (min, max))
     return f"Made on {'; '.join(machines)}; {first if first == last else f'{first} to {last}'}."
 
@@ -320,9 +322,8 @@ def write(store: Store, path: Path, chosen: Iterable[str] | None = None) -> list
         try:
             summaries.append(summarise(spec, store))
         except MissingData:
-            missing.append(
-                f"* {spec.title}{f' ({spec.paper} of the paper)' * bool(spec.paper)}: `isch bench run {name}`"
-            )
+            paper = f" ({plain(spec.paper)} of the paper)" if spec.paper else ""
+            missing.append(f"* {plain(spec.title)}{paper}: `isch bench run {name}`")
     for summary in summaries:
         figures.draw(summary, path.parent / "figures")
     parts = [INTRODUCTION, *([_machines(summaries), overview(summaries)] if summaries else [])]
