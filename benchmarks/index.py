@@ -18,7 +18,8 @@ from report import machine, section, table
 
 from isch import LSH, CodeTable, Index, nearest
 from isch.search import rerank
-from isch.search.snapshot import Snapshot
+from isch.search.intake import Queries
+from isch.search.snapshot import take
 
 ROWS = 10_000_000  # a run with fewer is a trial: it prints and leaves the document alone
 N_BITS, BATCH, K = 256, 256, 10
@@ -115,12 +116,12 @@ def reranking(folder: Path, n: int) -> list[list[object]]:
 
 
 def compare(name: str, index: Index, queries: np.ndarray) -> list[list[object]]:
-    snapshot, values = Snapshot(index.path), index.hasher.project(queries)
-    codes, wanted = np.packbits(values >= 0, axis=1), rerank.candidates(K, N_BITS, None)
+    snapshot, values = take(index.path), index.hasher.project(queries)
+    codes, stage = np.packbits(values >= 0, axis=1), rerank.stage("asymmetric", None, index.distance, False)
+    wanted, asked = stage.candidates(K, N_BITS), Queries(codes, values, queries)
 
     def refined() -> None:
-        _, rows = snapshot.nearest(codes, wanted, index.distance, None)
-        rerank.best(rerank.asymmetric(snapshot, values, rows), rows, K)
+        stage.order(snapshot, asked, snapshot.nearest(codes, wanted, index.distance, None), K)
 
     memory = CodeTable(snapshot.codes(np.arange(len(snapshot))))
     times = side_by_side(

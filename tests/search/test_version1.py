@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isch.errors import FormatError, IschError
+from isch.errors import FileError, FormatError, IschError
 from isch.search import catalog as catalogs
 from isch.search import version1
 from isch.search.index import Index
@@ -126,6 +126,32 @@ def test_an_upgrade_that_is_stopped_begins_anew(old: Path, monkeypatch: pytest.M
         index.compact()
     assert {path.suffix for path in (old / "segments").iterdir()} == {".codes", ".features", ".items"}
     assert len(list((old / "segments").iterdir())) == 3
+
+
+def test_an_index_that_is_upgraded_while_it_is_opened(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = version1.convert
+
+    def overtaken(folder: Path, into: Path) -> Any:
+        monkeypatch.setattr(version1, "convert", real)
+        with Index.open(old) as index:
+            index.delete([41])
+        return real(folder, into)
+
+    monkeypatch.setattr(version1, "convert", overtaken)
+    with Index.open(old) as index:
+        assert len(index) == 57
+    assert not (old / version1.FILE).exists()
+
+
+def test_no_room_for_temporary_files_is_one_sentence(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tempfile
+
+    def none() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    with pytest.raises(FileError, match=f"^{old}: No usable temporary directory found$"):
+        Index.open(old)
 
 
 @pytest.mark.parametrize(

@@ -183,18 +183,19 @@ def take(folder: Path, known: Iterable[Segment] = ()) -> Snapshot:
 
     A file that a compaction removed while we opened is no error: the next attempt is later.
     """
-    known, before = list(known), None
+    known, state, before = list(known), object(), object()
     for _ in range(ATTEMPTS):
-        catalog: Catalog | None = None
         try:
-            if version1.found(folder):
+            if state := version1.found(folder):
                 return _converted(folder)
-            catalog = catalogs.read(folder)
+            state = catalog = catalogs.read(folder)
             return Snapshot(folder, catalog, folder / "segments", known)
         except FileNotFoundError as error:
-            if catalog == before or error.filename is None:
+            if error.filename is None:
+                raise worded(error, folder) from error
+            if state == before:
                 raise FormatError(f"{error.filename}: a file of the index is missing") from error
-            before = catalog
+            before = state
         except OSError as error:
             raise worded(error, folder) from error
     raise FormatError(f"{folder}: its segments vanish faster than they can be opened")

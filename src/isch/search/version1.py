@@ -59,7 +59,7 @@ def convert(folder: Path, into: Path) -> Catalog:
     with TemporaryDirectory(prefix="isch-") as place:
         copy = Path(place) / FILE
         for name in FILES[:2]:
-            if (folder / name).exists():
+            if name == FILE or (folder / name).exists():
                 shutil.copyfile(plain(folder / name), copy.with_name(name))
         identity = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(Path(place).iterdir()))).hexdigest()[:32]
         connection = open_copy(copy, folder / FILE, 1, SCHEMA)
