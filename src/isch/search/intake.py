@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch import codes as packed
+from isch import features as feature_sources
 from isch.codes import Codes
 from isch.encoder import Encoder, open_vectors
 from isch.errors import InputError
@@ -50,7 +51,7 @@ def queries(source: Any, encoder: Encoder | None, n_bits: int) -> Queries:
         return Queries(codes, nothing, nothing)
     features = encoder.features(source)
     rows = features.read(0, len(features))
-    values = encoder.hasher.project(rows)
+    values = encoder.hasher.project(feature_sources.open(rows))
     return Queries(packed.pack(values >= 0), values, dense(rows))
 
 
