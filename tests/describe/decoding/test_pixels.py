@@ -1,6 +1,7 @@
 """From what Pillow holds to RGB, in strips."""
 
 import io
+import os
 from typing import Any
 
 import numpy as np
@@ -128,10 +129,9 @@ def test_large_pictures_take_turns() -> None:
             pass
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.timeout(30)
 def test_a_child_of_a_process_that_decodes_a_large_picture_can_decode_one() -> None:
-    import os
-
     with pixels.turns.wait(pixels.LARGE + 1):
         child = os.fork()
         if not child:

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from isch.describe.decoding import formats, jpeg, tiff
 from isch.describe.decoding.formats import Format, Limits
-from isch.errors import FileError, FormatError, MissingExtra, require
+from isch.errors import FileError, FormatError, MissingExtra, ParameterError, require
 
 MAX_CALLS = 2_000_000  # of read; a few seconds in Pillow's loops in Python
 MAX_REREAD = 4  # times the size of the file that may be read in all, and ``SLACK`` more
@@ -36,6 +36,10 @@ class Target:
     side: int | None = None  # the side that a larger picture will be shrunk to
     longer: bool = False  # whether that is its longer side, else its shorter
 
+    def __post_init__(self) -> None:
+        if self.side is not None and self.side < 1:
+            raise ParameterError(f"side must be at least 1; got {self.side}")
+
     def least(self, width: int, height: int) -> tuple[int, int]:
         """The size that suffices: twice the final one, which leaves something to smooth."""
         if self.side is None:
@@ -51,7 +55,7 @@ class Target:
         return max(1, min(width // across, height // down))
 
 
-WHOLE, ANY = Target(), Target(side=1)  # every pixel; as few as can be
+ANY = Target(side=1)  # as few pixels as can be
 
 
 class Meter:
@@ -118,8 +122,7 @@ def identify(file: BinaryIO, name: str, limits: Limits) -> Format:
     size, most = size_of(file), min(limits.file_bytes, format.file_bytes)
     if size > most:
         raise FormatError(
-            f"{size / formats.MIB:.0f} MiB are too many for a picture of format {format.name}; "
-            f"the limit is {most / formats.MIB:g}"
+            f"{size:,} bytes are too many for a picture of format {format.name}; the limit is {most:,} bytes"
         )
     return format
 
@@ -170,8 +173,8 @@ def _check_tiff(file: BinaryIO) -> None:
     """Refuse directories that announce more numbers than a reader should make objects of."""
     first = tiff.first_directory(file)
     total = first.numbers
-    with suppress(ValueError, struct.error):
-        for tag in (tiff.EXIF, tiff.GPS, tiff.INTEROPERABILITY):
+    for tag in (tiff.EXIF, tiff.GPS, tiff.INTEROPERABILITY):
+        with suppress(ValueError, struct.error):  # one that is damaged does not hide the next
             inner = first.inner(tag)
             total += inner.numbers if inner else 0
             deeper = inner.inner(tiff.INTEROPERABILITY) if inner else None
