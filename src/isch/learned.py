@@ -56,7 +56,7 @@ def check(expected: Expected, learned: Mapping[str, Any], sizes: Mapping[str, An
         if isinstance(form, Array):
             _check_array(name, value, form, known)
         elif not _is_a(value, form):
-            raise InputError(f"{name} must be of type {form.__name__}; got {value!r:.80}")
+            raise InputError(f"{name} must be of type {form.__name__}; got {' '.join(repr(value).split()):.80}")
     return known
 
 

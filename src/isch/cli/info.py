@@ -203,7 +203,7 @@ def _isch(learned: dict[str, Any]) -> Facts:
     """What ISCH's diagnostics say."""
     errors, balance = learned["quantization_errors_"], learned["bit_balance_"]
     first, last = (sum(e[i] for e in errors) / len(errors) for i in (0, -1))
-    rank = "" if learned["rank_"] is None else f", rank {learned['rank_']}"
+    rank = "" if learned.get("rank_") is None else f", rank {learned['rank_']}"
     kind, atoms, asked = (learned[name] for name in ("dictionary_kind_", "n_atoms_", "n_atoms_asked_"))
     return {
         "dictionary": f"{kind}, {atoms} atoms" + (f" ({asked} were asked for)" if asked != atoms else ""),
