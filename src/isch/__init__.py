@@ -25,8 +25,8 @@ _HOMES = {  # beside the classes of hashing methods, which their registry names
     "Encoder": "isch.encoder",
 }
 _MODULES = {
-    *("codes", "compute", "datasets", "describe", "distances", "errors", "evaluate", "features", "hashing", "progress"),
-    "search",
+    *("codes", "compute", "connect", "datasets", "describe", "distances", "errors", "evaluate", "features", "hashing"),
+    *("progress", "search"),
 }
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from isch.codes import Codes
 from isch.distances import HAMMING, Distance
 from isch.encoder import Encoder
-from isch.errors import FileError, FormatError, InputError, ParameterError
+from isch.errors import FileError, FormatError, InputError
 from isch.forks import Lock
 from isch.search import intake
 from isch.search import keys as key_rules
@@ -182,7 +182,7 @@ class Index:
         Results
             ``results[i]`` is the list of hits of query i: key, distance, score, metadata.
         """
-        _check_k(k)
+        intake.check_k(k)
         snapshot = self._now
         encoder, keeps = self._encoder(snapshot), snapshot.catalog.keep_features is not None
         distance = HAMMING if encoder is None else encoder.distance
@@ -356,8 +356,3 @@ class Index:
         if not self.has_model:
             return intake.code_rows(source, self.n_bits)
         return intake.feature_rows(source, self.encoder, self._now.catalog.keep_features)
-
-
-def _check_k(k: int) -> None:
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise ParameterError(f"k must be an integer of at least 1; got {k!r}")
