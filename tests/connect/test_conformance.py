@@ -62,8 +62,7 @@ ENGINES = [
     Engine("lancedb", None, True),
     Engine("postgres", "exact", True),
     Engine("postgres", "hnsw", False),
-    Engine("milvus", "exact", True),
-    Engine("milvus", "ivf", False),
+    Engine("milvus", None, True),
 ]
 NUMBERS = count()
 

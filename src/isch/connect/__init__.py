@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 from isch.errors import unknown
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from isch.connect.base import Store
 
 ENGINES = {  # name: class, whose module has the engine's name
@@ -24,11 +26,11 @@ ENGINES = {  # name: class, whose module has the engine's name
 }
 
 
-def engine(name: str) -> type["Store"]:
+def engine(name: str) -> "Callable[..., Store]":
     """The class of an engine."""
     if name not in ENGINES:
         raise unknown("engine", name, ENGINES)
-    found: type[Store] = getattr(importlib.import_module(f"isch.connect.{name}"), ENGINES[name])
+    found: Callable[..., Store] = getattr(importlib.import_module(f"isch.connect.{name}"), ENGINES[name])
     return found
 
 

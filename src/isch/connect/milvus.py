@@ -1,21 +1,23 @@
 """Milvus: a collection (id, code BINARY_VECTOR, metadata JSON), the mark in its description.
 
-Milvus wants lengths that are multiples of 8: the padding bits are zero on both sides. "exact" is BIN_FLAT, "ivf" is
-BIN_IVF_FLAT. A key becomes the text id "s:KEY", or "i:KEY" for an integer. One search gives at most 16,384 hits.
+Milvus wants lengths that are multiples of 8: the padding bits are zero on both sides. The index is BIN_FLAT,
+which is exact. A key becomes the text id "s:KEY", percent-encoded as in a URL because Milvus Lite trips over
+quotation marks, or "i:KEY" for an integer. One search gives at most 16,384 hits.
+Milvus Lite cannot give a code back with a hit, so the metadata carry it too, in hexadecimal.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import quote, unquote
 
 from isch.codes import Codes, width
 from isch.connect.base import Candidate, Store, check_width, opening, parsed
 from isch.connect.mark import Mark
-from isch.errors import FileError, FormatError, InputError, IschError, require, unknown
+from isch.errors import FileError, FormatError, InputError, IschError, require
 from isch.search.catalog import Key
 from isch.search.filters import Where
 
-KINDS = {"exact": "BIN_FLAT", "ivf": "BIN_IVF_FLAT"}
 MAX_HITS = 16_384
 MAX_KEY = 60_000  # bytes
 CONNECT_SECONDS = 10
@@ -33,8 +35,6 @@ class Milvus(Store):
         The collection; made when there is none.
     encoder, n_bits, replace
         As in every store.
-    kind : {"exact", "ivf"}
-        BIN_FLAT, or the approximate BIN_IVF_FLAT.
     """
 
     def __init__(
@@ -44,13 +44,10 @@ class Milvus(Store):
         encoder: Any = None,
         *,
         n_bits: int | None = None,
-        kind: str = "exact",
         replace: bool = False,
     ) -> None:
-        if kind not in KINDS:
-            raise unknown("kind", kind, KINDS)
         self._milvus = require("pymilvus", "milvus")
-        self.kind, self.collection, self.where = kind, collection, f"collection {collection!r}"
+        self.collection, self.where = collection, f"collection {collection!r}"
         with self._translated():
             self._client = self._milvus.MilvusClient(uri=str(uri), timeout=CONNECT_SECONDS)
             exists = bool(self._client.has_collection(collection))
@@ -74,7 +71,7 @@ class Milvus(Store):
 
     def _upsert(self, keys: Sequence[Key], codes: Codes, metadata: Sequence[str | None]) -> None:
         rows = [
-            {"id": _id(key), "code": code.tobytes(), "metadata": {"json": note}}
+            {"id": _id(key), "code": code.tobytes(), "metadata": {"json": note, "code": code.tobytes().hex()}}
             for key, code, note in zip(keys, codes, metadata, strict=True)
         ]
         with self._translated():
@@ -93,8 +90,8 @@ class Milvus(Store):
                 self.collection,
                 data=[code.tobytes()],
                 limit=k,
-                output_fields=["code", "metadata"],
-                search_params={"metric_type": "HAMMING", "params": {"nprobe": 64}},
+                output_fields=["metadata"],
+                search_params={"metric_type": "HAMMING"},
                 consistency_level="Strong",
             )[0]
         return [self._candidate(hit) for hit in found]
@@ -109,8 +106,7 @@ class Milvus(Store):
             schema.add_field("code", types.BINARY_VECTOR, dim=8 * width(self.n_bits))
             schema.add_field("metadata", types.JSON)
             index = self._client.prepare_index_params()
-            parameters = {"nlist": 1024} if self.kind == "ivf" else {}
-            index.add_index("code", index_type=KINDS[self.kind], metric_type="HAMMING", params=parameters)
+            index.add_index("code", index_type="BIN_FLAT", metric_type="HAMMING")
             self._client.create_collection(self.collection, schema=schema, index_params=index)
 
     def _existing(self) -> Mark:
@@ -126,11 +122,10 @@ class Milvus(Store):
 
     def _candidate(self, hit: Any) -> Candidate:
         kind, _, key = str(hit["id"]).partition(":")
-        code = hit["entity"]["code"]
-        content = code[0] if isinstance(code, list) else code
-        note = parsed(hit["entity"]["metadata"]["json"], self.where)
-        bits = check_width(content, self.n_bits, self.where)
-        return Candidate(int(key) if kind == "i" else key, bits, int(hit["distance"]), note)
+        fields = hit["entity"]["metadata"]
+        bits = check_width(bytes.fromhex(fields["code"]), self.n_bits, self.where)
+        note = parsed(fields["json"], self.where)
+        return Candidate(int(key) if kind == "i" else unquote(key), bits, int(hit["distance"]), note)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -143,7 +138,7 @@ class Milvus(Store):
 
 
 def _id(key: Key) -> str:
-    text = f"i:{key}" if isinstance(key, int) else f"s:{key}"
+    text = f"i:{key}" if isinstance(key, int) else f"s:{quote(key, safe='')}"
     if len(text.encode()) > MAX_KEY:
         raise InputError(f"Milvus takes keys of at most {MAX_KEY} bytes; got one of {len(text.encode())}")
     return text
