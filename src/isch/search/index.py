@@ -205,7 +205,7 @@ class Index:
         snapshot, wanted = self._now, key_rules.one(key)
         if (row := snapshot.find([wanted]).get(wanted)) is None:
             raise InputError(f"the key {wanted!r} is not in the index")
-        _check_k(k)
+        intake.check_k(k)
         code = snapshot.codes(np.array([row]))
         distances, rows = snapshot.nearest(code, k + 1, self.distance, snapshot.allowed(where, None))
         others = (rows[0] != row).nonzero()[0][:k]
