@@ -60,17 +60,22 @@ class Decoder:
         assert process is not None
         assert process.stdin is not None
         assert process.stdout is not None
-        watch = threading.Timer(self._seconds + (START_SECONDS if new and self._seconds else 0), process.kill)
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            process.kill()
+
+        watch = threading.Timer(self._seconds + (START_SECONDS if new and self._seconds else 0), give_up)
         watch.start()
         try:
             _send(process.stdin, content)
             return _receive(process.stdout)
         except (EOFError, OSError) as error:
-            late = watch.finished.is_set()
             self._end()
             raise FormatError(
                 f"the picture: decoding it took longer than {self._seconds:g} s"
-                if late
+                if late.is_set()
                 else "the picture: damaged so badly that decoding it failed"
             ) from error
         finally:
