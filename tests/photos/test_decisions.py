@@ -58,6 +58,18 @@ def test_a_later_decision_replaces_an_earlier_one_and_can_be_forgotten(path):
         assert verdicts(decisions) == {(A, C): Verdict.DIFFERENT}
 
 
+def test_files_with_the_same_content_can_be_decided_on(path):
+    with Decisions(path) as decisions:
+        decisions.keep_all([A, A, B])
+        assert verdicts(decisions) == {(A, A): Verdict.BOTH, (A, B): Verdict.BOTH}
+        assert decisions.verdict(A, A) is Verdict.BOTH
+        assert decisions.apart() == {(A, A), (A, B)}
+        decisions.keep_one(A, [A])
+        assert decisions.verdict(A, A) is Verdict.FIRST
+        decisions.forget([A])
+        assert verdicts(decisions) == {(A, B): Verdict.BOTH}
+
+
 def test_decisions_among_some_pictures(path):
     many = sorted(hashlib.sha256(str(i).encode()).hexdigest() for i in range(1500))
     with Decisions(path) as decisions:
@@ -72,8 +84,6 @@ def test_what_is_no_hash_is_refused(path):
         for wrong in ("", "abc", A.upper(), A + "0", "/etc/passwd".ljust(64, "x"), None, 5):
             with pytest.raises(InputError, match="64 hexadecimal digits"):
                 decisions.not_duplicates([A, wrong])
-        with pytest.raises(InputError, match="also among those to give up"):
-            decisions.keep_one(A, [B, A])
         assert decisions.all() == []
 
 

@@ -11,7 +11,7 @@ def test_a_fingerprint_survives_being_stored(photograph):
     record = fingerprint_of(photograph(1))
     again = np.frombuffer(record.tobytes(), FINGERPRINT)[0]
     assert again == record
-    assert len(record.tobytes()) == FINGERPRINT.itemsize == 1133
+    assert len(record.tobytes()) == FINGERPRINT.itemsize == 1481
 
 
 def test_many_are_as_one_by_one(photograph):
@@ -36,11 +36,19 @@ def test_a_border_changes_the_whole_but_not_the_inside(photograph):
     assert apart[1] < 12
 
 
-def test_the_crops_are_hashes_of_the_cropped_square(photograph):
+def test_each_crop_is_hashed(photograph):
     square = fingerprint.grey_square(photograph(3))
     record = fingerprint.from_squares(square[None])[0]
-    box = phash.cropped([[0, 128, 0, 128]], 0.05)
-    np.testing.assert_array_equal(record["codes"][WHOLE, 1], phash.hashes(square[None], box)[0])
+    for crop, (top, bottom, left, right) in enumerate(fingerprint.CROPS):
+        box = np.array([128 * top, 128 * (1 - bottom), 128 * left, 128 * (1 - right)])
+        values = phash.coefficients(square[None], box)[0, 0]
+        assert np.bitwise_count(record["codes"][WHOLE, crop] ^ phash.bits(values)).sum() <= 1  # rounding at zero
+        assert np.bitwise_count(record["unsure"][WHOLE, crop] ^ phash.unsure(values)) <= 1
+
+
+def test_crops_keep_most_of_the_picture_and_differ():
+    assert len(set(fingerprint.CROPS)) == len(fingerprint.CROPS) == 12
+    assert all(0 <= share <= 0.15 for crop in fingerprint.CROPS for share in crop)
 
 
 def test_the_thumbnail_is_the_mean_of_what_each_pixel_covers(photograph):

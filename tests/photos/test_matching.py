@@ -12,12 +12,16 @@ def pairs(matches):
 
 
 def plain_distance(one, other):
-    """The twin of the search by hash: every orientation, crop and region, bit by bit."""
-    least = phash.N_BITS
+    """The twin of the search by hash: every orientation, crop and region, shelf by shelf and bit by bit."""
+    least = phash.N_BITS + 1
     for asking, stored in ((one, other), (other, one)):
         turned = phash.orientations(asking["codes"].reshape(-1, phash.N_BYTES)).reshape(-1, phash.N_BYTES)
+        unsure = phash.unsure_orientations(asking["unsure"].ravel()).ravel()
         for region in (WHOLE, INSIDE):
-            least = min(least, np.bitwise_count(turned ^ stored["codes"][region, 0]).sum(axis=1).min())
+            code = stored["codes"][region, 0]
+            here = (phash.shelves(turned) ^ phash.shelves(code)) & ~unsure == 0
+            apart = np.bitwise_count(turned[here] ^ code).sum(axis=1)
+            least = min(least, apart.min(initial=least))
     return least
 
 
@@ -36,10 +40,18 @@ def test_copies_are_found_and_nothing_else(copies):
 
 
 def test_distances_are_those_of_a_plain_comparison(copies):
-    found = candidates.by_hash(copies, 144)
-    assert len(found.first) == 8 * 7 // 2
+    found = candidates.by_hash(copies, np.arange(8), 144)
+    expected = {(a, b): plain_distance(copies[a], copies[b]) for b in range(8) for a in range(b)}
+    assert pairs(found) == {pair for pair, distance in expected.items() if distance <= 144}
     for a, b, distance in zip(*found, strict=True):
-        assert distance == plain_distance(copies[a], copies[b])
+        assert distance == expected[a, b]
+
+
+def test_many_pictures_are_searched_in_parts(copies, monkeypatch):
+    together = candidates.by_hash(copies, np.arange(8), 36)
+    monkeypatch.setattr(candidates, "PICTURES_AT_ONCE", 3)
+    for column, other in zip(together, candidates.by_hash(copies, np.arange(8), 36), strict=True):
+        np.testing.assert_array_equal(column, other)
 
 
 def test_closer_matches_are_a_part_of_the_looser(copies):
@@ -51,7 +63,7 @@ def test_closer_matches_are_a_part_of_the_looser(copies):
 
 def test_vectors_bring_uneven_crops(photograph):
     picture = photograph(4)
-    records = fingerprints([picture, np.ascontiguousarray(picture[:, 40:]), photograph(5)])
+    records = fingerprints([picture, np.ascontiguousarray(picture[:, 58:]), photograph(5)])
     alike = np.array([[1, 0, 0], [0.9, np.sqrt(0.19), 0], [0, 0, 1]], np.float16)
     assert pairs(find_matches(records)) == set()
     found = find_matches(records, alike)
@@ -66,17 +78,36 @@ def test_like_vectors_alone_make_no_match(photograph):
 
 def test_pairs_by_vector_have_a_high_cosine():
     rng = np.random.default_rng(0)
-    vectors = rng.standard_normal((40, 64)) + 1.2 * rng.standard_normal((8, 64)).repeat(5, axis=0)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors[10:20] = vectors[0] + 0.02 * rng.standard_normal((10, 64))
+    vectors = rng.standard_normal((40, 64))
+    vectors[10:20] = vectors[0] + 0.3 * rng.standard_normal((10, 64))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     rows = np.flatnonzero(np.arange(40) != 3)
-    found = candidates.by_vector(vectors.astype(np.float32), rows)
+    none = candidates.least(0, [])
+    found = candidates.by_vector(vectors.astype(np.float32), rows, none, 99)
     cosine = vectors @ vectors.T
-    high = {(a, b) for a in rows for b in rows if a < b and cosine[a, b] >= 0.9}
-    assert high
+    high = {(a, b) for a in rows for b in rows if a < b and cosine[a, b] >= 0.86}
+    assert len(high) > 40
     assert high <= pairs(found)
-    np.testing.assert_allclose(1 - found.distance, cosine[found.first, found.second], atol=1e-5)
+    assert cosine[found.first, found.second].min() > 0.74
+    assert len(candidates.by_vector(vectors.astype(np.float32), rows, found, 99).first) == 0
+
+
+def test_only_the_nearest_of_very_many_are_candidates():
+    rng = np.random.default_rng(0)
+    vectors = (1 + 0.05 * rng.standard_normal((300, 64))).astype(np.float32)
+    found = candidates.by_vector(vectors, np.arange(300), candidates.least(0, []), 5)
+    assert len(found.first) <= 300 * 5
+    assert set(np.concatenate([found.first, found.second]).tolist()) == set(range(300))
+
+
+def test_the_nearest_are_kept_of_either_picture():
+    first, second = np.triu_indices(20, 1)
+    every = candidates.Matches(first, second, (second - first).astype(np.float32))
+    kept = candidates.nearest(every, 3)
+    ranks = {a: sorted((b for b in range(20) if b != a), key=lambda b: (abs(a - b), b < a))[:3] for a in range(20)}
+    expected = {(min(a, b), max(a, b)) for a in ranks for b in ranks[a] if abs(a - b) < 2}
+    assert expected <= pairs(kept)
+    assert kept.distance.max() <= 3
 
 
 def test_flat_pictures_match_nothing(photograph):
@@ -108,7 +139,7 @@ def test_closeness_is_a_name_or_a_number():
 
 
 def test_other_arrays_are_refused(copies):
-    with pytest.raises(InputError, match="fingerprints of 1133 bytes; got shape .3, 18. of 1 bytes"):
+    with pytest.raises(InputError, match="fingerprints of 1481 bytes; got shape .3, 18. of 1 bytes"):
         find_matches(np.zeros((3, 18), np.uint8))
     with pytest.raises(InputError, match="one vector for each of 8 pictures; got shape .7, 2."):
         find_matches(copies, np.ones((7, 2), np.float32))

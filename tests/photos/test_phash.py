@@ -18,6 +18,10 @@ def plain(square):
     return packed.pack(values.reshape(1, -1))[0]
 
 
+def hashes(squares, box, crops=phash.WHOLE):
+    return phash.bits(phash.coefficients(squares, box, crops))[:, 0]
+
+
 def boxes(*edges, n=5):
     return np.tile(edges, (n, 1))
 
@@ -26,7 +30,7 @@ def boxes(*edges, n=5):
 def test_a_hash_has_the_signs_of_the_cosine_transform_of_its_box(squares, box):
     top, bottom, left, right = box
     expected = [plain(square[top:bottom, left:right]) for square in squares]
-    np.testing.assert_array_equal(phash.hashes(squares, boxes(*box)), expected)
+    np.testing.assert_array_equal(hashes(squares, boxes(*box)), expected)
 
 
 def test_a_box_may_end_within_a_pixel(squares):
@@ -37,14 +41,14 @@ def test_a_box_may_end_within_a_pixel(squares):
 
 def test_each_picture_has_its_own_box(squares):
     each = np.array([[i, 64 - i, 2 * i, 64] for i in range(5)])
-    alone = [phash.hashes(squares[i : i + 1], each[i])[0] for i in range(5)]
-    np.testing.assert_array_equal(phash.hashes(squares, each), alone)
+    alone = [hashes(squares[i : i + 1], each[i])[0] for i in range(5)]
+    np.testing.assert_array_equal(hashes(squares, each), alone)
 
 
 def test_the_codes_of_all_orientations_follow_from_one(squares):
-    turned = phash.orientations(phash.hashes(squares, boxes(0, 64, 0, 64)))
+    turned = phash.orientations(hashes(squares, boxes(0, 64, 0, 64)))
     for which in range(8):
-        again = phash.hashes(np.ascontiguousarray(phash.oriented(squares, which)), boxes(0, 64, 0, 64))
+        again = hashes(np.ascontiguousarray(phash.oriented(squares, which)), boxes(0, 64, 0, 64))
         np.testing.assert_array_equal(turned[which], again)
 
 
@@ -58,10 +62,32 @@ def test_the_eight_orientations_are_all_mirror_images_and_quarter_turns():
 def test_brightness_and_contrast_change_nothing(squares):
     dim = (squares // 2 + 40).astype(np.uint8)
     exact = (dim.astype(int) - 40) * 2
-    np.testing.assert_array_equal(
-        phash.hashes(dim, boxes(0, 64, 0, 64)), phash.hashes(exact.astype(np.uint8), boxes(0, 64, 0, 64))
-    )
+    np.testing.assert_array_equal(hashes(dim, boxes(0, 64, 0, 64)), hashes(exact.astype(np.uint8), boxes(0, 64, 0, 64)))
 
 
-def test_a_crop_takes_a_share_of_each_side():
-    np.testing.assert_allclose(phash.cropped([[0, 100, 20, 60]], 0.1), [[10, 90, 24, 56]])
+def test_crops_are_boxes_of_the_box(squares):
+    crops = [(0.1, 0.1, 0.1, 0.1), (0.25, 0, 0, 0), (0, 0.05, 0.5, 0), (0.25, 0, 0.5, 0)]
+    together = phash.coefficients(squares, boxes(4, 44, 10, 50), crops)
+    cut = [(8, 40, 14, 46), (14, 44, 10, 50), (4, 42, 30, 50), (14, 44, 30, 50)]
+    alone = np.stack([phash.coefficients(squares, boxes(*box))[:, 0] for box in cut], axis=1)
+    np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-4)
+
+
+def test_the_shelf_has_the_signs_of_the_lowest_coefficients(squares):
+    values = phash.coefficients(squares, boxes(0, 64, 0, 64))[:, 0]
+    expected = [sum(int(value[u, v] > 0) << 7 - i for i, (u, v) in enumerate(phash.SHELF)) for value in values]
+    assert phash.shelves(phash.bits(values)).tolist() == expected
+
+
+def test_small_coefficients_are_unsure():
+    value = np.ones((1, 12, 12), np.float32)
+    value[0, 0, 1], value[0, 2, 1], value[0, 2, 2] = 0.1, -0.2, 0.5
+    assert np.unpackbits(phash.unsure(value)).tolist() == [1, 0, 0, 0, 0, 0, 1, 0]
+
+
+def test_unsure_signs_turn_with_the_picture(squares):
+    values = phash.coefficients(squares, boxes(0, 64, 0, 64))[:, 0]
+    turned = phash.unsure_orientations(phash.unsure(values))
+    for which in range(8):
+        again = phash.coefficients(np.ascontiguousarray(phash.oriented(squares, which)), boxes(0, 64, 0, 64))
+        np.testing.assert_array_equal(turned[which], phash.unsure(again[:, 0]))

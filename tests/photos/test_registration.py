@@ -2,14 +2,12 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from isch.photos import fingerprint, phash, registration
-
-STARTS, WAVES = registration._starts(), registration._waves()
+from isch.photos import differences, fingerprint, phash, registration, sampling
 
 
 @pytest.fixture
 def space():
-    return registration._Space(np.zeros((8, 8)), np.zeros(8), np.zeros(8), np.zeros(3))
+    return registration.space()
 
 
 def thumbnail(picture, box=(0.0, 1.0, 0.0, 1.0)):
@@ -20,7 +18,7 @@ def thumbnail(picture, box=(0.0, 1.0, 0.0, 1.0)):
 
 def distance(one, other):
     rows = np.array([0]), np.array([1])
-    return registration.distances(np.stack([one, other]), *rows)[0]
+    return differences.distances(np.stack([one, other]), *rows)[0]
 
 
 def warped(picture, affine):
@@ -38,25 +36,72 @@ def warped(picture, affine):
 def test_an_overlay_is_the_interpolated_picture(photograph):
     under, over = (thumbnail(photograph(seed)).astype(float) for seed in (1, 2))
     affine = np.array([0.9, 0.05, 0.1, -0.04, 0.95, -0.2])
-    laid, inside = registration.overlay(under, over, affine)
+    laid, inside = differences.overlay(under, over, affine)
     expected, where = warped(under, affine)
     np.testing.assert_array_equal(inside, where)
     np.testing.assert_allclose(laid[where], expected[where])
 
 
+def test_what_is_not_seen_is_filled_with_the_other_picture_adapted(photograph):
+    over = thumbnail(photograph(1)).astype(float)
+    seen = np.random.default_rng(0).random(over.shape) < 0.7
+    laid = np.where(seen, 0.5 * over + 20, 0)
+    differences.adapt(laid, over, seen)
+    np.testing.assert_allclose(laid, 0.5 * over + 20)
+
+
+def test_a_covered_block_is_taken_out_and_others_are_not(photograph):
+    over = thumbnail(photograph(2)).astype(float)
+    laid, seen = over + np.random.default_rng(0).normal(0, 3, over.shape), np.ones(over.shape, bool)
+    laid[8:12, 16:20] = np.arange(16).reshape(4, 4) * 12
+    assert differences.uncover(laid, over, seen)
+    assert not seen[8:12, 16:20].any()
+    assert seen.mean() > 0.8
+
+
+def test_equal_pictures_have_nothing_covered(photograph):
+    over, seen = thumbnail(photograph(2)).astype(float), np.ones((32, 32), bool)
+    assert not differences.uncover(over.copy(), over, seen)
+    assert seen.all()
+
+
+def middle(inside):
+    """Without the edge that is left out."""
+    kept = np.zeros_like(inside)
+    edge = len(inside) // registration.EDGE
+    kept[edge:-edge, edge:-edge] = inside[edge:-edge, edge:-edge]
+    return kept
+
+
 def test_a_step_solves_the_least_squares_problem(photograph, space):
+    """The twin: numpy's least squares over slopes by finite differences."""
     under, over = (thumbnail(photograph(3), box).astype(float) for box in ((0, 1, 0, 1), (0.02, 0.97, 0.03, 1)))
-    affine = np.array([1.0, 0, 0, 0, 1, 0])
-    registration.gather(under, over, affine, space)
-    normal = np.tril(space.normal) + np.tril(space.normal, -1).T
-    right = space.right.copy()
-    assert registration.solve(space.normal, space.right)
-    ridge = np.diag([registration._RIDGE * np.diag(normal)[:6].mean() + 1e-6] * 6 + [1e-6] * 2)
-    np.testing.assert_allclose(space.right, np.linalg.solve(normal + ridge, right), rtol=1e-6)
+    affine, tiny, change = np.array([0.97, 0.01, 0.004, -0.02, 0.96, 0.003]), 1e-7, np.empty(8)
+    count, _ = registration.gather(under, over, affine, space)
+    assert registration.solve(space.equations[:, :count], change)
+    here, inside = warped(under, affine)
+    inside = middle(inside)
+    slopes = [(warped(under, affine + tiny * step)[0] - here)[inside] / tiny for step in np.eye(6)]
+    columns = np.stack([*slopes, -over[inside], -np.ones(count)], axis=1)
+    ridge = np.sqrt(1e-6 + registration._RIDGE * (columns[:, :6] ** 2).sum(axis=0).mean())
+    columns = np.concatenate([columns, np.diag([ridge] * 6 + [1e-3] * 2)])
+    right = np.concatenate([-here[inside], np.zeros(8)])
+    np.testing.assert_allclose(change, np.linalg.lstsq(columns, right)[0], rtol=1e-3, atol=1e-5)
+
+
+def test_the_correlation_is_numpys(photograph, space):
+    under, over = (thumbnail(photograph(seed)).astype(float) for seed in (1, 2))
+    affine = np.array([0.9, 0.05, 0.1, -0.04, 0.95, -0.2])
+    laid, inside = warped(under, affine)
+    inside = middle(inside)
+    expected = np.corrcoef(laid[inside], over[inside])[0, 1]
+    np.testing.assert_allclose(registration.correlation(under, over, affine), expected)
+    np.testing.assert_allclose(registration.gather(under, over, affine, space), [inside.sum(), expected])
+    assert registration.correlation(under, over, np.array([1, 0, 1.5, 0, 1, 0.0])) == -1
 
 
 def test_equations_that_say_nothing_are_not_solved():
-    assert not registration.solve(np.full((8, 8), -1.0), np.ones(8))
+    assert not registration.solve(np.zeros((9, 4)) * np.nan, np.empty(8))
 
 
 def test_detail_is_the_picture_without_its_local_mean(photograph):
@@ -64,14 +109,14 @@ def test_detail_is_the_picture_without_its_local_mean(photograph):
     total, count = (
         ndimage.convolve(values, np.ones((5, 5)), mode="constant") for values in (picture, np.ones_like(picture))
     )
-    found = registration.detail(picture, np.ones(picture.shape, bool))
+    found = differences.detail(picture, np.ones(picture.shape, bool))
     np.testing.assert_allclose(found, picture - total / count)
 
 
 @pytest.mark.parametrize("which", range(8))
 def test_orientations_are_those_of_the_hash(which):
     picture = np.random.default_rng(0).random((8, 8))
-    np.testing.assert_array_equal(registration.oriented(picture, which), phash.oriented(picture, which))
+    np.testing.assert_array_equal(sampling.oriented(picture, which), phash.oriented(picture, which))
 
 
 @pytest.mark.parametrize(
@@ -92,10 +137,19 @@ def test_a_slight_turn_and_a_covered_corner_do_not_matter(photograph):
     assert distance(thumbnail(picture), thumbnail(turned)) < 28
 
 
+@pytest.mark.parametrize("which", [0, 6])
+def test_a_logo_or_a_bar_does_not_matter(photograph, which):
+    picture = photograph(8)
+    covered = picture.copy()
+    covered[60:115, 150:220] = 250
+    copy = np.ascontiguousarray(phash.oriented(thumbnail(covered), which))
+    assert distance(thumbnail(picture), copy) < 28
+
+
 def test_different_pictures_are_far_apart(photograph):
     thumbnails = np.stack([thumbnail(photograph(seed)) for seed in range(12)])
     first, second = np.triu_indices(12, 1)
-    assert registration.distances(thumbnails, first, second).min() > 36
+    assert differences.distances(thumbnails, first, second).min() > 36
 
 
 @pytest.mark.parametrize("value", [0, 255])
@@ -107,4 +161,4 @@ def test_a_flat_picture_can_be_laid_over_nothing(photograph, value):
 
 def test_no_pairs_have_no_distances():
     none = np.empty(0, np.int64)
-    assert len(registration.distances(np.zeros((0, 32, 32), np.uint8), none, none)) == 0
+    assert len(differences.distances(np.zeros((0, 32, 32), np.uint8), none, none)) == 0

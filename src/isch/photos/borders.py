@@ -16,7 +16,7 @@ TOLERANCE = 12  # grey levels that a border may differ from its outermost line
 UNIFORM = 0.9  # the share of a border line that must be the border's grey
 FILLED = 0.7  # the same over the whole border, with the writing in it
 WRITING = 0.1  # the share of the height or width that one line of writing may take
-LEAST = 0.12  # the share of the height and width that always remains
+LEAST = 0.15  # the share of the height and width that always remains
 ROUNDS = 4
 
 

@@ -1,11 +1,11 @@
 """Pairs of pictures that may be copies, found by the search kernels without looking at all pairs.
 
-By perceptual hash: every picture's hash is the stored side; its eight orientations and three centre crops, of the whole
-and of what lies inside its borders, are the queries. By vector: signs of random projections find pairs with a high
-cosine, which uneven crops keep.
+By perceptual hash: every picture's hash is the stored side; its eight orientations and twelve crops, of the whole and
+of what lies inside its borders, are the queries. Stored hashes lie on 256 shelves by their lowest coefficients, and a
+query goes only to those where its copies may be. By vector: signs of random projections find pairs with a high cosine.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,16 +14,17 @@ from numpy.typing import NDArray
 from isch import codes as packed
 from isch.codes import Codes
 from isch.photos import phash
-from isch.photos.fingerprint import CROPS, FLAT, INSIDE, WHOLE, Fingerprints
+from isch.photos.fingerprint import INSIDE, WHOLE, Fingerprints
 from isch.search.exact import CodeTable, within
 from isch.search.pairs import pairs_blocks
 
-PICTURES_AT_ONCE = 512
-N_SIGNS = 512
-ALIKE = 0.8  # the least cosine of vectors that makes a pair a candidate
-_SIGNS_RADIUS = 114  # of 512: cosine 0.8 is 105 bits on average
+PICTURES_AT_ONCE = 8192
+N_SHELVES = 256
+MOST = 256  # candidates by hash that one picture can have: the nearest
+N_SIGNS = 1024
+ALIKE = 205  # signs of 1,024 that may differ between vectors with a cosine of 0.8
 _ROWS_AT_ONCE = 4096
-_PAIRS_AT_ONCE = 16_384
+_COMPARED_AT_ONCE = 1 << 24  # pairs of hashes: so many hits fit into memory even if all are
 
 Rows = NDArray[np.int64]
 Vectors = NDArray[np.floating[Any]]  # (n, d), rows of length 1
@@ -44,26 +45,33 @@ class Matches(NamedTuple):
         """One number for each pair of n pictures."""
         return self.first * n + self.second
 
+    def without(self, others: "Matches", n: int) -> "Matches":
+        """The pairs of n pictures that are not among others."""
+        return self.where(~np.isin(self.numbers(n), others.numbers(n)))
 
-def by_hash(fingerprints: Fingerprints, radius: int) -> Matches:
-    """All pairs of pictures whose hashes come within ``radius`` bits in some orientation, crop and region."""
-    rows = np.flatnonzero(fingerprints["contrast"] >= FLAT)
+
+def by_hash(fingerprints: Fingerprints, rows: Rows, radius: int) -> Matches:
+    """Pairs of the given rows whose hashes come within ``radius`` bits in some orientation, crop and region."""
     if len(rows) < 2:
         return least(0, [])
-    stored, owner = _stored(fingerprints, rows)
-    table = CodeTable(stored)
-    return least(len(fingerprints), [_search(fingerprints, some, table, owner, radius) for some in _parts(rows)])
+    shelves, found = _shelves(fingerprints, rows), least(0, [])
+    for start in range(0, len(rows), PICTURES_AT_ONCE):
+        queries = Queries.of(fingerprints, rows[start : start + PICTURES_AT_ONCE])
+        found = least(len(fingerprints), [found, _search(queries, shelves, radius, len(fingerprints))])
+    return found
 
 
-def by_vector(vectors: Vectors, rows: Rows) -> Matches:
-    """Pairs of the given rows whose vectors have a cosine of at least ``ALIKE``; distance is 1 − cosine."""
-    if len(rows) < 2:
-        return least(0, [])
-    blocks = [
-        _alike(vectors, rows[pairs.first], rows[pairs.second])
-        for pairs in pairs_blocks(signs(vectors, rows), _SIGNS_RADIUS)
-    ]
-    return least(len(vectors), blocks)
+def by_vector(vectors: Vectors, rows: Rows, known: Matches, most: int) -> Matches:
+    """Pairs of the given rows whose vectors have a cosine of about 0.8 and more; distance is the signs that differ.
+
+    Pairs that are known are left out, and of the others those that are not among the ``most`` nearest of a picture.
+    """
+    n, found = len(vectors), least(0, [])
+    if len(rows) > 1:
+        for pairs in pairs_blocks(signs(vectors, rows), ALIKE):
+            block = Matches(rows[pairs.first], rows[pairs.second], pairs.distance.astype(np.float32))
+            found = nearest(least(n, [found, block.without(known, n)]), most)
+    return found
 
 
 def signs(vectors: Vectors, rows: Rows) -> Codes:
@@ -73,46 +81,66 @@ def signs(vectors: Vectors, rows: Rows) -> Codes:
     return np.concatenate([packed.pack(np.asarray(vectors[part], np.float32) @ directions > 0) for part in parts])
 
 
-def _alike(vectors: Vectors, first: Rows, second: Rows) -> Matches:
-    """Those of some pairs whose vectors are alike."""
-    cosine = np.empty(len(first), np.float32)
-    for start in range(0, len(first), _PAIRS_AT_ONCE):
-        some = slice(start, start + _PAIRS_AT_ONCE)
-        one, other = (np.asarray(vectors[rows[some]], np.float32) for rows in (first, second))
-        cosine[some] = np.einsum("ij,ij->i", one, other)
-    kept = cosine >= ALIKE
-    return Matches(first[kept], second[kept], 1 - cosine[kept])
+class Shelf(NamedTuple):
+    """Stored hashes with the same lowest coefficients, and the picture of each."""
+
+    table: CodeTable
+    owner: Rows
 
 
-def _stored(fingerprints: Fingerprints, rows: Rows) -> tuple[Codes, Rows]:
-    """(codes, the picture of each): the whole, and what is inside the borders where that differs."""
-    codes = fingerprints["codes"][rows, :, 0]
-    bordered = (codes[:, WHOLE] != codes[:, INSIDE]).any(axis=1)
-    return np.concatenate([codes[:, WHOLE], codes[bordered, INSIDE]]), np.concatenate([rows, rows[bordered]])
+class Queries(NamedTuple):
+    """Every orientation and crop of both regions of some pictures."""
+
+    codes: Codes
+    shelf: NDArray[np.uint8]
+    unsure: NDArray[np.uint8]
+    asker: Rows  # the picture of each
+
+    @classmethod
+    def of(cls, fingerprints: Fingerprints, rows: Rows) -> "Queries":
+        """The queries of the pictures in some rows; equal regions once."""
+        some = fingerprints[rows]
+        bordered = _bordered(some)
+        codes = np.concatenate([some["codes"][:, WHOLE], some["codes"][bordered, INSIDE]])
+        unsure = np.concatenate([some["unsure"][:, WHOLE], some["unsure"][bordered, INSIDE]])
+        asker = np.repeat(np.concatenate([rows, rows[bordered]]), codes.shape[1])
+        turned = phash.orientations(codes.reshape(-1, phash.N_BYTES)).reshape(-1, phash.N_BYTES)
+        masks = phash.unsure_orientations(unsure.ravel()).ravel()
+        return cls(turned, phash.shelves(turned), masks, np.tile(asker, phash.N_ORIENTATIONS))
+
+    def to(self, shelf: int) -> NDArray[np.intp]:
+        """The queries whose copies may be on a shelf."""
+        return np.flatnonzero(((self.shelf ^ np.uint8(shelf)) & ~self.unsure) == 0)
 
 
-def _parts(rows: Rows) -> Iterator[Rows]:
-    return (rows[start : start + PICTURES_AT_ONCE] for start in range(0, len(rows), PICTURES_AT_ONCE))
+def _bordered(fingerprints: Fingerprints) -> NDArray[np.bool_]:
+    """Which pictures have borders, so that their two regions differ."""
+    codes = fingerprints["codes"][:, :, 0]
+    return np.asarray((codes[:, WHOLE] != codes[:, INSIDE]).any(axis=1))
 
 
-def _search(fingerprints: Fingerprints, rows: Rows, table: CodeTable, owner: Rows, radius: int) -> Matches:
-    """Pairs of some pictures with all others."""
-    queries, asker = variants(fingerprints, rows)
-    hits = within(queries, table, radius)
-    one, other = np.repeat(asker, np.diff(hits.offsets)), owner[hits.rows]
-    kept = one != other
-    one, other, distance = one[kept], other[kept], hits.distances[kept].astype(np.float32)
-    return least(len(fingerprints), [Matches(np.minimum(one, other), np.maximum(one, other), distance)])
+def _shelves(fingerprints: Fingerprints, rows: Rows) -> dict[int, Shelf]:
+    """The stored hashes: of the whole, and of what is inside the borders where there are some."""
+    some = fingerprints[rows]
+    bordered = _bordered(some)
+    codes = np.concatenate([some["codes"][:, WHOLE, 0], some["codes"][bordered, INSIDE, 0]])
+    owner, shelf = np.concatenate([rows, rows[bordered]]), phash.shelves(codes)
+    places = ((number, np.flatnonzero(shelf == number)) for number in range(N_SHELVES))
+    return {number: Shelf(CodeTable(codes[at]), owner[at]) for number, at in places if len(at)}
 
 
-def variants(fingerprints: Fingerprints, rows: Rows) -> tuple[Codes, Rows]:
-    """(codes, the picture of each): every orientation and crop of both regions, equal regions once."""
-    codes = fingerprints["codes"][rows]
-    bordered = (codes[:, WHOLE, 0] != codes[:, INSIDE, 0]).any(axis=1)
-    both = np.concatenate([codes[:, WHOLE], codes[bordered, INSIDE]])
-    asker = np.concatenate([rows, rows[bordered]])
-    turned = phash.orientations(both.reshape(-1, phash.N_BYTES)).reshape(-1, phash.N_BYTES)
-    return turned, np.tile(np.repeat(asker, len(CROPS)), phash.N_ORIENTATIONS)
+def _search(queries: Queries, shelves: dict[int, Shelf], radius: int, n: int) -> Matches:
+    """Pairs of the pictures that ask with all others."""
+    found = []
+    for number, shelf in shelves.items():
+        chosen = queries.to(number)
+        step = max(1, _COMPARED_AT_ONCE // len(shelf.table))
+        for some in (chosen[start : start + step] for start in range(0, len(chosen), step)):
+            hits = within(queries.codes[some], shelf.table, radius)
+            one, other = np.repeat(queries.asker[some], np.diff(hits.offsets)), shelf.owner[hits.rows]
+            pairs = Matches(np.minimum(one, other), np.maximum(one, other), hits.distances.astype(np.float32))
+            found.append(nearest(least(n, [pairs.where(one != other)]), MOST))
+    return nearest(least(n, found), MOST)
 
 
 def least(n: int, parts: Sequence[Matches]) -> Matches:
@@ -124,3 +152,15 @@ def least(n: int, parts: Sequence[Matches]) -> Matches:
     order = np.lexsort((every.distance, number))
     order = order[np.flatnonzero(np.diff(number[order], prepend=-1))]
     return Matches(every.first[order], every.second[order], every.distance[order])
+
+
+def nearest(matches: Matches, most: int) -> Matches:
+    """The pairs that are among the ``most`` nearest of at least one of their two pictures."""
+    if len(matches.first) <= most:
+        return matches
+    picture = np.concatenate([matches.first, matches.second])
+    order = np.lexsort((np.tile(matches.distance, 2), picture))
+    starts = np.flatnonzero(np.diff(picture[order], prepend=-1))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
+    return matches.where(np.any((rank < most).reshape(2, -1), axis=0))

@@ -1,6 +1,7 @@
 """What the user decided about pairs of pictures, kept in one SQLite file.
 
 Pictures are known by the hash of their content, so a decision survives renaming, moving, restarts and re-indexing.
+Files with the same content are one picture to it; a decision between them is one on a hash and itself.
 Each decision is one transaction, synced to disk: it is kept whole or not at all, whatever ends the process. Each row
 carries a checksum, so a damaged file is refused and never believed.
 """
@@ -13,7 +14,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from itertools import combinations
+from itertools import combinations, combinations_with_replacement
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -81,14 +82,12 @@ class Decisions:
 
     def keep_one(self, kept: str, others: Sequence[str]) -> None:
         """These are copies of each other, and only ``kept`` is to stay."""
-        if kept in others:
-            raise InputError(f"the copy to keep is also among those to give up: {kept}")
         chosen = {tuple(sorted((kept, other))) for other in _checked([kept, *others])[1:]}
         self._write((a, b, Verdict.FIRST if a == kept else Verdict.SECOND) for a, b in sorted(chosen))
 
     def forget(self, hashes: Sequence[str]) -> None:
         """As if nothing had been decided between any two of these pictures."""
-        pairs = list(combinations(sorted(set(_checked(hashes))), 2))
+        pairs = list(combinations_with_replacement(sorted(set(_checked(hashes))), 2))
         with self._transaction():
             self._connection.executemany("DELETE FROM decisions WHERE first = ? AND second = ?", pairs)
 
@@ -203,7 +202,7 @@ def checksum(first: object, second: object, verdict: object, at: object) -> int:
 
 
 def _pairs(hashes: Sequence[str], verdict: Verdict) -> list[tuple[str, str, Verdict]]:
-    return [(a, b, verdict) for a, b in combinations(sorted(set(_checked(hashes))), 2)]
+    return [(a, b, verdict) for a, b in sorted(set(combinations(sorted(_checked(hashes)), 2)))]
 
 
 def _checked(hashes: Iterable[str]) -> list[str]:

@@ -1,10 +1,10 @@
-"""What is kept of a picture to know its copies: 1,133 bytes.
+"""What is kept of a picture to know its copies: 1,481 bytes.
 
     fingerprint = fingerprint_of(decode(path, side=224))    # one record of FINGERPRINT
     blob = fingerprint.tobytes()                            # to store, np.frombuffer(blob, FINGERPRINT) to read
 
-Two regions of a picture are hashed, the whole of it and what lies inside its uniform borders, each as it is and without
-5 and 10 % at each side.
+Two regions of a picture are hashed, the whole of it and what lies inside its uniform borders, each as it is and cropped
+in several ways, since a copy may be cropped.
 """
 
 from collections.abc import Sequence
@@ -13,20 +13,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from isch import compute
 from isch.describe.images import Image
 from isch.errors import InputError, require
 from isch.photos import borders, phash
 
-VERSION = 1  # raise it when fingerprints are made differently: those kept must then be made again
+VERSION = 2  # raise it when fingerprints are made differently: those kept must then be made again
 SIDE = 128  # of the grey square from which everything is computed
 THUMBNAIL = 32
-CROPS = (0.0, 0.05, 0.10)
+_SIDE, _CORNER = 0.12, 0.09
+CROPS: phash.Crops = (
+    *((share, share, share, share) for share in (0.0, 0.05, 0.10, 0.15)),
+    *((_SIDE, 0.0, 0.0, 0.0), (0.0, _SIDE, 0.0, 0.0), (0.0, 0.0, _SIDE, 0.0), (0.0, 0.0, 0.0, _SIDE)),
+    *((top, _CORNER - top, left, _CORNER - left) for top in (0.0, _CORNER) for left in (0.0, _CORNER)),
+)
 WHOLE, INSIDE = 0, 1  # regions
+_AT_ONCE = 64
 FLAT = 3  # a picture with less contrast (standard deviation of its grey values) shows nothing to compare
 
 FINGERPRINT = np.dtype(
     [
         ("codes", np.uint8, (2, len(CROPS), phash.N_BYTES)),  # region, crop
+        ("unsure", np.uint8, (2, len(CROPS))),  # the signs of their shelf that are not relied on
         ("thumbnail", np.uint8, (THUMBNAIL, THUMBNAIL)),  # of the region inside the borders, grey
         ("contrast", np.uint8),
     ]
@@ -58,12 +66,21 @@ def from_squares(squares: NDArray[np.uint8]) -> Fingerprints:
     """The fingerprints of pictures already made grey and square: uint8 (n, SIDE, SIDE)."""
     if squares.ndim != 3 or squares.shape[1:] != (SIDE, SIDE) or squares.dtype != np.uint8:
         raise InputError(f"expected grey squares uint8 (n, {SIDE}, {SIDE}); got {squares.dtype} {squares.shape}")
-    whole = np.broadcast_to(np.array([0, SIDE, 0, SIDE]), (len(squares), 4))
-    inside = np.array([borders.content(square) for square in squares]).reshape(-1, 4)
+    with compute.single_threaded_blas():
+        parts = [_from_few(squares[start : start + _AT_ONCE]) for start in range(0, len(squares), _AT_ONCE)]
+    return np.concatenate([np.empty(0, FINGERPRINT), *parts])
+
+
+def _from_few(squares: NDArray[np.uint8]) -> Fingerprints:
+    whole = 0, SIDE, 0, SIDE
+    inside = np.array([borders.content(square) for square in squares])
+    bordered = (inside != whole).any(axis=1)
     out = np.zeros(len(squares), FINGERPRINT)
-    for region, boxes in ((WHOLE, whole), (INSIDE, inside)):
-        for crop, share in enumerate(CROPS):
-            out["codes"][:, region, crop] = phash.hashes(squares, phash.cropped(boxes, share))
+    values = phash.coefficients(squares, whole, CROPS)
+    within = phash.coefficients(squares[bordered], inside[bordered], CROPS)
+    for name, hashed in (("codes", phash.bits), ("unsure", phash.unsure)):
+        out[name][:, WHOLE] = out[name][:, INSIDE] = hashed(values)
+        out[name][bordered, INSIDE] = hashed(within)
     out["thumbnail"] = thumbnails(squares, inside)
     out["contrast"] = np.minimum(squares.std(axis=(1, 2)), 255)
     return out

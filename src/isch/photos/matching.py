@@ -1,20 +1,23 @@
 """Pairs of copies among pictures, and how far apart the two of each are.
 
 The distance of two pictures is in bits of their perceptual hash, 144: how many differ in the orientation, crop and
-region in which fewest do. Pairs that only their vectors find are laid over each other first (``registration``). Copies
-are usually below 15, different pictures hardly ever below 36.
+region in which fewest do. Few differ only between copies. Where more differ, or only the vectors are alike, the two are
+laid over each other and compared again (``differences``). Copies are usually below 15, different pictures hardly ever
+below 34.
 """
 
 import numpy as np
 
 from isch.errors import InputError, ParameterError, unknown
-from isch.photos import candidates, registration
+from isch.photos import candidates, differences
 from isch.photos.candidates import Matches, Vectors
 from isch.photos.fingerprint import FINGERPRINT, FLAT, Fingerprints, contents
 
-CLOSENESS = {"identical": 2.0, "near": 28.0, "loose": 34.0}  # name: the largest distance
+CLOSENESS = {"identical": 2.0, "near": 30.0, "loose": 34.0}  # name: the largest distance
 DEFAULT = "near"
 LARGEST = 36  # no slider goes further: beyond it pictures resemble each other by chance
+CANDIDATES, LEAST_CANDIDATES = 2_000_000, 8  # pairs that are laid over each other at most, and for each picture
+SURE = 18  # pairs with hashes so near are copies; others are looked at more closely
 
 
 def radius_of(closeness: str | float) -> float:
@@ -59,20 +62,22 @@ def find_matches(
     """
     radius = radius_of(closeness)
     _check(fingerprints, vectors)
-    found = candidates.by_hash(fingerprints, int(radius))
-    if vectors is None:
-        return found
-    laid = _laid_over(fingerprints, vectors, found)
-    return candidates.least(len(fingerprints), [found, laid.where(laid.distance <= radius)])
+    n, rows = len(fingerprints), np.flatnonzero(fingerprints["contrast"] >= FLAT)
+    most = max(LEAST_CANDIDATES, CANDIDATES // max(n, 1))
+    hashed = candidates.by_hash(fingerprints, rows, LARGEST)
+    sure, doubtful = hashed.where(hashed.distance <= SURE), hashed.where(hashed.distance > SURE)
+    doubtful = candidates.nearest(doubtful, most)
+    if vectors is not None:
+        alike = candidates.by_vector(vectors, rows, sure, most)
+        doubtful = candidates.least(n, [doubtful, alike])
+    every = candidates.least(n, [sure, _laid_over(fingerprints, doubtful)])
+    return every.where(every.distance <= radius)
 
 
-def _laid_over(fingerprints: Fingerprints, vectors: Vectors, known: Matches) -> Matches:
-    """Pairs with like vectors that are not known yet, and their distances laid over each other."""
-    n = len(fingerprints)
-    alike = candidates.by_vector(vectors, np.flatnonzero(fingerprints["contrast"] >= FLAT))
-    new = alike.where(~np.isin(alike.numbers(n), known.numbers(n)))
-    distance = registration.distances(contents(fingerprints, "thumbnail"), new.first, new.second)
-    return new._replace(distance=distance)
+def _laid_over(fingerprints: Fingerprints, pairs: Matches) -> Matches:
+    """Pairs at the distance they have when laid over each other."""
+    distance = differences.distances(contents(fingerprints, "thumbnail"), pairs.first, pairs.second)
+    return pairs._replace(distance=distance)
 
 
 def _check(fingerprints: Fingerprints, vectors: Vectors | None) -> None:

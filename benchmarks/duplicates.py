@@ -1,0 +1,277 @@
+"""Copies of photographs found among others: recall and precision beside imagehash, and how long 100,000 take.
+
+python benchmarks/duplicates.py judge              # the half of flowers-400 that nothing was set on; writes the section
+python benchmarks/duplicates.py build              # the other half, on which the limits were set; prints only
+python benchmarks/duplicates.py scale --count 100000 --cache /tmp/scale     # time of search and grouping
+
+Needs flowers-400 and tiny-imagenet-20k (scale: also -60k) in the folder of data sets, and imagehash.
+"""
+
+import argparse
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import imagehash
+import numpy as np
+from alterations import BUILDING, JUDGING, Alteration
+from numpy.typing import NDArray
+from PIL import Image
+from report import machine, section, table
+
+from isch import compute
+from isch.describe import describer
+from isch.describe.images import decode, find
+from isch.evaluate.datasets.base import data_home
+from isch.photos.candidates import Matches
+from isch.photos.fingerprint import FINGERPRINT, fingerprints
+from isch.photos.groups import group_matches
+from isch.photos.matching import CLOSENESS, DEFAULT, find_matches, radius_of
+from isch.search.exact import distances
+
+PRECISION = 0.99
+PEERS = ("phash", "dhash", "whash")
+SUMS = [names for size in (1, 2, 3) for names in combinations(PEERS, size)]
+TARGETS = {
+    **dict.fromkeys(("resize", "JPEG", "grey", "brightness", "turn"), 0.99),
+    "crop": 0.97,
+    **dict.fromkeys(("watermark", "rotation", "border", "letterbox"), 0.95),
+    "one-sided crop": 0.80,
+}
+OVERALL = 0.97
+SAME = 4.0  # grey levels by which two photographs of the data differ, at 64 pixels, if they are one and the same
+"""Some photographs are in the data twice."""
+
+
+@dataclass
+class Pictures:
+    """What is known of some pictures."""
+
+    prints: NDArray[np.void]
+    vectors: NDArray[np.float16]
+    peers: NDArray[np.uint8]  # (n, 3, 8): 64 bits of each peer
+
+    @classmethod
+    def joined(cls, parts: Sequence["Pictures"]) -> "Pictures":
+        columns = zip(*((part.prints, part.vectors, part.peers) for part in parts), strict=True)
+        return cls(*(np.concatenate(column) for column in columns))
+
+
+def described(images: Sequence[Image.Image]) -> Pictures:
+    """Fingerprints, vectors and the peers' hashes, in this thread."""
+    arrays = [np.asarray(image.convert("RGB")) for image in images]
+    vectors = describer("cnn").describe(arrays).astype(np.float16)
+    hashes = [[getattr(imagehash, name)(image).hash.ravel() for name in PEERS] for image in images]
+    return Pictures(fingerprints(arrays), vectors, np.packbits(np.array(hashes), axis=2))
+
+
+def photographs(paths: Sequence[str], alterations: Mapping[str, Alteration]) -> Pictures:
+    """Each photograph, then its copies in order."""
+
+    def work(path: str) -> Pictures:
+        image = Image.open(path).convert("RGB")
+        return described([image, *(alteration.alter(image) for alteration in alterations.values())])
+
+    return Pictures.joined(list(compute.parallel(work, paths)))
+
+
+def distractors(count: int) -> Pictures:
+    paths = find(data_home() / "tiny-imagenet-20k").paths
+    chosen = [paths[i] for i in np.linspace(0, len(paths) - 1, count).astype(int)]
+    groups = [chosen[start : start + 16] for start in range(0, count, 16)]
+    return Pictures.joined(list(compute.parallel(lambda some: described([Image.open(p) for p in some]), groups)))
+
+
+def sources(paths: Sequence[str]) -> NDArray[np.int64]:
+    """A number for each photograph; those that are in the data twice have the same."""
+    small = [np.asarray(Image.open(path).convert("L").resize((64, 64)), float) for path in paths]
+    label = np.arange(len(paths))
+    for a, b in combinations(range(len(paths)), 2):
+        if np.abs(small[a] - small[b]).mean() < SAME:
+            label[b] = label[a]
+    return label
+
+
+def found_copies(matches: Matches, n_photographs: int, n_kinds: int) -> NDArray[np.bool_]:
+    """(photographs, kinds): whether the photograph and this copy of it are a pair."""
+    step = n_kinds + 1
+    photograph, kind = np.divmod(matches.second, step)
+    mine = (matches.first == photograph * step) & (matches.second < n_photographs * step)
+    out = np.zeros((n_photographs, step), np.bool_)
+    out[photograph[mine], kind[mine]] = True
+    return out[:, 1:]
+
+
+def peer_recall(names: Sequence[str], codes: NDArray[np.uint8], label: NDArray[np.int64], step: int) -> Any:
+    """(recall of each kind, distance allowed) of a sum of peers at the largest distance with precision enough.
+
+    Every copy is compared with every photograph and thumbnail. The distance is chosen on these very pictures, which
+    favours the peers.
+    """
+    mine = np.ascontiguousarray(codes[:, [PEERS.index(name) for name in names]].reshape(len(codes), -1))
+    n = int((label >= 0).sum()) // step
+    targets = np.concatenate([np.arange(0, n * step, step), np.arange(n * step, len(codes))])
+    bits = 64 * len(names)
+    wrong, right = np.zeros(bits + 1, np.int64), np.empty((n, step), np.int64)
+    for photograph in range(n):
+        rows = slice(photograph * step, (photograph + 1) * step)
+        apart = distances(mine[rows], mine[targets])
+        right[photograph] = apart[:, photograph]
+        other = label[targets] != label[photograph * step]
+        wrong += np.bincount(apart[1:][:, other].ravel(), minlength=bits + 1)
+    good = np.cumsum(np.bincount(right[:, 1:].ravel(), minlength=bits + 1))
+    allowed = np.flatnonzero(good >= PRECISION * (good + np.cumsum(wrong)))
+    limit = int(allowed[-1]) if len(allowed) else -1
+    return (right[:, 1:] <= limit).mean(axis=0), limit
+
+
+def judge(half: int, alterations: Mapping[str, Alteration], n_thumbnails: int, count: int | None) -> str:
+    """The section on one half of the photographs."""
+    paths = find(data_home() / "flowers-400").paths[half::2][:count]
+    step = len(alterations) + 1
+    pictures = Pictures.joined([photographs(paths, alterations), distractors(n_thumbnails)])
+    label = np.concatenate([np.repeat(sources(paths), step), -1 - np.arange(n_thumbnails)])
+    start = time.perf_counter()
+    loose = find_matches(pictures.prints, pictures.vectors)
+    seconds = time.perf_counter() - start
+    matches = loose.where(loose.distance <= radius_of(DEFAULT))
+    own = found_copies(matches, len(paths), len(alterations))
+    wrong = label[matches.first] != label[matches.second]
+    peers = {names: peer_recall(names, pictures.peers, label, step) for names in SUMS}
+    best = max((names for names in SUMS if len(names) > 1), key=lambda names: peers[names][0].mean())
+    columns = [peers[(name,)][0] for name in PEERS] + [peers[best][0]]
+    groups = group_matches(loose, len(label))
+    return f"""## Duplicates
+
+{len(paths)} photographs of flowers-400 (the half on which nothing was set), {len(alterations)} copies of each by kinds
+and strengths that were not used while building it, and {n_thumbnails:,} thumbnails; photographs of the same class are
+each other's distractors. Recall is the share of copies that are found as a match of their photograph at the default
+closeness ("{DEFAULT}", {CLOSENESS[DEFAULT]:.0f} bits). imagehash has its largest distance with precision ≥ {PRECISION},
+chosen on these very pictures; "best sum" is {" + ".join(best)}.
+
+{by_target(alterations, own, columns)}
+
+{by_kind(alterations, own, columns)}
+
+Precision over all {len(label) * (len(label) - 1) // 2:,} pairs of pictures: {1 - wrong.mean():.5f} ({wrong.sum()} wrong
+of {len(wrong):,} found; {wrong_by_closeness(loose, label)}). {in_groups(groups, label, step, len(paths))} Search and
+comparison of the {len(label):,} pictures: {seconds:.1f} s.
+
+{machine("imagehash", "onnxruntime")}"""
+
+
+def by_target(alterations: Mapping[str, Alteration], own: NDArray[np.bool_], peers: list[Any]) -> str:
+    kinds = [alteration.target for alteration in alterations.values()]
+    rows: list[list[object]] = []
+    for target in dict.fromkeys(kinds):
+        chosen = [kind == target for kind in kinds]
+        wanted = f"≥ {TARGETS[target]}" if target in TARGETS else "–"
+        rows.append([target, wanted, _three(own[:, chosen].mean()), *(_three(peer[chosen].mean()) for peer in peers)])
+    rows.append(["**all**", f"≥ {OVERALL}", _three(own.mean()), *(_three(peer.mean()) for peer in peers)])
+    return table(["copies", "target", "isch", *PEERS, "best sum"], rows)
+
+
+def by_kind(alterations: Mapping[str, Alteration], own: NDArray[np.bool_], peers: list[Any]) -> str:
+    rows: list[list[object]] = [
+        [name, _three(own[:, i].mean()), *(_three(peer[i]) for peer in peers)] for i, name in enumerate(alterations)
+    ]
+    return table(["copy", "isch", *PEERS, "best sum"], rows)
+
+
+def _three(share: float) -> str:
+    return f"{share:.3f}"
+
+
+def wrong_by_closeness(matches: Matches, label: NDArray[np.int64]) -> str:
+    wrong = matches.distance[label[matches.first] != label[matches.second]]
+    return "; ".join(f"{name}: {(wrong <= radius).sum()}" for name, radius in CLOSENESS.items())
+
+
+def in_groups(groups: Sequence[Any], label: NDArray[np.int64], step: int, n: int) -> str:
+    """A sentence on how groups hold what belongs together."""
+    group_of = np.full(len(label), -1)
+    for number, group in enumerate(groups):
+        group_of[group.rows] = number
+    copies = group_of[: n * step].reshape(n, step)
+    together = ((copies == copies[:, :1]) & (copies >= 0))[:, 1:].mean()
+    mixed = sum(len(np.unique(label[group.rows])) > 1 for group in groups)
+    widest = max(group.diameter for group in groups)
+    return (
+        f"In groups: {together:.3f} of the copies are in the group of their photograph, {mixed} of {len(groups)} "
+        f"groups mix photographs; the widest group is {widest:.0f} bits wide."
+    )
+
+
+def scale(count: int, cache: Path) -> str:
+    """How long a large collection takes, and what a fingerprint costs beside the network."""
+    cache.mkdir(parents=True, exist_ok=True)
+    paths = [path for name in ("tiny-imagenet-60k", "tiny-imagenet-20k") for path in find(data_home() / name).paths]
+    paths = (paths * (1 + count // len(paths)))[:count]
+    cnn = describer("cnn")
+    prints, vectors = cache / f"prints-{count}.npy", cache / f"vectors-{count}.npy"
+    if not vectors.exists():
+        groups = [paths[start : start + 64] for start in range(0, count, 64)]
+        parts = compute.parallel(lambda some: _known(cnn, some), groups)
+        both = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        np.save(prints, both[0].view(np.uint8).reshape(count, -1))
+        np.save(vectors, both[1])
+    records = np.load(prints).view(FINGERPRINT).ravel()
+    start = time.perf_counter()
+    matches = find_matches(records, np.load(vectors, mmap_mode="r"))
+    middle = time.perf_counter()
+    found = group_matches(matches, count)
+    end = time.perf_counter()
+    return (
+        f"{count:,} pictures: matches in {middle - start:.1f} s ({len(matches.first):,} pairs), "
+        f"groups in {end - middle:.1f} s ({len(found):,} groups). {costs(cnn)}"
+    )
+
+
+def _known(cnn: Any, paths: Sequence[str]) -> tuple[Any, Any]:
+    images = [decode(path, 224) for path in paths]
+    return fingerprints(images), cnn.describe(images).astype(np.float16)
+
+
+def costs(cnn: Any) -> str:
+    """A sentence on the time for a fingerprint beside the network's, on decoded photographs in one thread."""
+    images = [decode(path, 224) for path in find(data_home() / "flowers-400").paths[:64]]
+    times = []
+    for work in (fingerprints, cnn.describe):
+        work(images[:8])
+        start = time.perf_counter()
+        with compute.single_threaded_blas():
+            for at in range(0, 64, 8):
+                work(images[at : at + 8])
+        times.append((time.perf_counter() - start) / 64)
+    return (
+        f"A fingerprint takes {times[0] / times[1]:.2f} of the time of the network's vector ({1000 * times[0]:.2f} ms)."
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["build", "judge", "scale"])
+    parser.add_argument("--thumbnails", type=int, default=20_000)
+    parser.add_argument("--photographs", type=int)
+    parser.add_argument("--count", type=int, default=100_000)
+    parser.add_argument("--cache", type=Path, default=Path("scale"))
+    arguments = parser.parse_args()
+    match arguments.what:
+        case "build":
+            print(judge(0, BUILDING, arguments.thumbnails, arguments.photographs))
+        case "judge":
+            text = judge(1, JUDGING, arguments.thumbnails, arguments.photographs)
+            print(text)
+            if arguments.photographs is None:
+                section("duplicates", text)
+        case "scale":
+            text = scale(arguments.count, arguments.cache)
+            print(text)
+            section("duplicates-scale", f"## Duplicates among many\n\n{text}\n\n{machine('onnxruntime')}")
+
+
+if __name__ == "__main__":
+    main()
