@@ -172,6 +172,15 @@ def test_an_update_mends_what_an_interrupted_one_left(library: Library) -> None:
     assert len(list(library.home.glob("codes-*.isch"))) == 1
 
 
+def test_pictures_are_looked_at_again_when_fingerprints_change(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module.fingerprint, "VERSION", 999)
+    assert library.update().added == 6
+    assert str(library.update()) == "6 unchanged"
+    assert (len(library), len(library.index or [])) == (6, 6)
+
+
 def test_two_updates_at_once(library: Library, folder: Path) -> None:
     from isch.locks import locked
 

@@ -28,7 +28,7 @@ from isch.encoder import Encoder
 from isch.errors import FileError, InputError, IschWarning
 from isch.features import dense
 from isch.locks import locked
-from isch.photos import describing, scan
+from isch.photos import describing, fingerprint, scan
 from isch.photos.catalog import Catalog, Filter, Item, State
 from isch.photos.describing import Described, Job, Unusable
 from isch.photos.exact import content_hash
@@ -105,6 +105,7 @@ class Library:
         with locked(self.home / "update.lock", 0, "is updating this library"):
             if self.catalog.meta("changing"):
                 self._reconcile()
+            self._renew()
             changes = scan.compare(self.folder, self.catalog)
             report = Report(unchanged=changes.unchanged)
             if changes:
@@ -295,6 +296,14 @@ class Library:
         if listed != known:
             index.delete(sorted(listed - known), missing_ok=True)
             self.catalog.remove(known - listed)
+
+    def _renew(self) -> None:
+        """Look at all pictures again where their fingerprints were made differently."""
+        if self.catalog.meta("fingerprints") != fingerprint.VERSION:
+            self.catalog.set_meta("changing", 1)
+            self.catalog.remove([number for number, _ in self.catalog.states().values()])
+            self.catalog.set_meta("fingerprints", fingerprint.VERSION)
+            self._reconcile()
 
     def _job(self, path: bytes, number: int, state: State) -> Job:
         return Job(number, path, state, self._below(path))
