@@ -31,7 +31,7 @@ _SCHEMA = """
 CREATE TABLE decisions (
     first TEXT NOT NULL, second TEXT NOT NULL, verdict TEXT NOT NULL, at INTEGER NOT NULL, crc INTEGER NOT NULL,
     PRIMARY KEY (first, second)
-) WITHOUT ROWID;
+) WITHOUT ROWID
 """
 
 
@@ -131,11 +131,13 @@ class Decisions:
 
     def _prepare(self) -> None:
         """Make the table in a new file; check an old one through."""
-        (tables,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         self._connection.execute("PRAGMA synchronous = FULL")
-        if tables == 0 and self._mark() == (0, 0):
-            marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};"
-            self._connection.executescript(f"BEGIN IMMEDIATE; {marks} {_SCHEMA} COMMIT")
+        if self._is_new():
+            with self._transaction():
+                if self._is_new():  # nobody made it in between
+                    self._connection.execute(_SCHEMA)
+                    self._connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                    self._connection.execute(f"PRAGMA user_version = {VERSION}")
         application, version = self._mark()
         if application != APPLICATION_ID:
             raise FormatError(f"{self.path}: a SQLite file, but not one of decisions about duplicates")
@@ -145,6 +147,10 @@ class Decisions:
         if state != "ok" or version < VERSION:
             raise self._damaged(state)
         self.all()
+
+    def _is_new(self) -> bool:
+        (tables,) = self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        return tables == 0 and self._mark() == (0, 0)
 
     def _mark(self) -> tuple[int, int]:
         """(application, version) as the file says."""
