@@ -2,7 +2,7 @@
 
 python benchmarks/duplicates.py judge              # the half of flowers-400 that nothing was set on; writes the section
 python benchmarks/duplicates.py build              # the other half, on which the limits were set; prints only
-python benchmarks/duplicates.py scale --count 100000 --cache /tmp/scale     # time of search and grouping
+python benchmarks/duplicates.py scale --count 100000 --cache scale     # time of search and grouping
 
 Needs flowers-400 and tiny-imagenet-20k (scale: also -60k) in the folder of data sets, and imagehash.
 """
