@@ -68,5 +68,5 @@ def test_limits_and_lost_rank_are_told() -> None:
     with pytest.raises(InputError, match="n_bits must be at most 5 .* got 6"):
         pca.check_limit("PCAH", 6, 5)
     flat = np.random.default_rng(3).normal(size=(100, 2)) @ np.ones((2, 5)) * [1, 2, 3, 4, 5]
-    with pytest.warns(IschWarning, match="vary in 1 directions only"):
+    with pytest.warns(IschWarning, match="vary in only 1 directions"):
         pca.warn_rank("PCAH", pca.principal(features.open(flat), 3, np.random.default_rng(0)))

@@ -36,5 +36,5 @@ def test_pcarr_turns_the_components_and_keeps_their_lengths() -> None:
 @pytest.mark.parametrize("method", [isch.PCAH, isch.PCARR, isch.ITQ])
 def test_bits_beyond_the_rank_are_warned_of(method: type) -> None:
     X = np.random.default_rng(1).normal(size=(100, 3)) @ np.ones((3, 8)) ** 2 * np.arange(1, 9)
-    with pytest.warns(IschWarning, match="vary in 1 directions only"):
+    with pytest.warns(IschWarning, match="vary in only 1 directions"):
         method(n_bits=4).fit(X)

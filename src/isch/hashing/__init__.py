@@ -42,7 +42,12 @@ def hasher(name: str, /, **parameters: Any) -> "Hasher":
     name : str
         One of ``isch.hashing.METHODS``.
     **parameters
-        Those of the class; the others keep their defaults.
+        Parameters of the class, such as ``n_bits``. The others keep their defaults.
+
+    Returns
+    -------
+    Hasher
+        Not fitted yet.
 
     Examples
     --------
@@ -54,16 +59,27 @@ def hasher(name: str, /, **parameters: Any) -> "Hasher":
 
 
 def load(path: str | os.PathLike[str]) -> "Hasher":
-    """The fitted hasher of a model file, also of one that describes pictures first.
+    """Load a fitted hasher from a model file.
+
+    If the file also holds a describer of pictures, only its hasher is returned.
+
+    Parameters
+    ----------
+    path : path-like
+        A file written by ``Hasher.save``, ``Encoder.save`` or ``isch fit``.
+
+    Returns
+    -------
+    Hasher
 
     Raises
     ------
     FileError
-        There is no such file, or it holds no hasher, or it is damaged.
+        The file does not exist, is damaged, or holds no hasher.
     """
     return METHODS.load(path, "a model with one hashing method")
 
 
 def restore(part: "Part", path: str | os.PathLike[str]) -> "Hasher":
-    """The hasher that a part of the model file ``path`` holds."""
+    """The hasher in one part of the model file ``path``."""
     return METHODS.restore(part, path)

@@ -1,8 +1,8 @@
 """The contract of every hashing method: a scikit-learn transformer from features to packed codes.
 
-A method gives ``_fit(features)``, which learns attributes ending in ``_``, and ``_projector()``, a value that turns a
-block of rows into the real numbers whose signs are the bits. Opening, checking, streaming, packing, saving are written
-here once.
+A method implements ``_fit(features)``, which sets attributes ending in ``_``, and ``_projector()``, which returns a
+callable from a block of rows to the real numbers whose signs are the bits. Opening, checking, streaming, packing and
+saving are written once, here.
 """
 
 import os
@@ -26,7 +26,10 @@ Projector = Callable[[Block], NDArray[np.floating[Any]]]  # a function or an obj
 
 
 class Hasher(Learner):
-    """Base of all hashing methods."""
+    """Base class of all hashing methods.
+
+    A hasher is a scikit-learn transformer: ``fit`` learns from features, ``transform`` returns packed codes.
+    """
 
     _learns: ClassVar[Expected] = {
         "n_features_in_": int,
@@ -38,7 +41,25 @@ class Hasher(Learner):
     n_samples_: int
 
     def fit(self, X: Any, y: None = None) -> Self:
-        """Learn from features: an array, a sparse matrix, a Dask array, a path, or an open ``Features``."""
+        """Learn from features.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, Dask array, path or Features
+            One row per item. Data on disk is read block by block and may be larger than memory.
+        y : None
+            Ignored; hashing methods learn without labels.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InputError
+            A parameter or the data cannot be used: fewer than two rows, all rows equal, or values that are not
+            finite.
+        """
         self._check_parameters()
         features = self._open(X, reset=True)
         self.n_samples_ = len(features)
@@ -49,19 +70,52 @@ class Hasher(Learner):
         return self
 
     def transform(self, X: Any) -> Codes:
-        """Packed codes, uint8 (n, ceil(n_bits / 8))."""
+        """Compute the codes of features.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, Dask array, path or Features
+            As for ``fit``, with the same number of columns.
+
+        Returns
+        -------
+        ndarray of uint8, (n, ceil(n_bits / 8))
+            Packed codes in ``numpy.packbits`` order.
+        """
         features = self._open_fitted(X)
         out = np.empty((len(features), codes.width(self.n_bits)), np.uint8)
         compute.collect(Encoding(self._projecting(features)), features, out)
         return out
 
     def encode(self, X: Any) -> Iterator[Codes]:
-        """Packed codes block by block, for data larger than memory."""
+        """Compute codes block by block, for results larger than memory.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, Dask array, path or Features
+            As for ``transform``.
+
+        Yields
+        ------
+        ndarray of uint8, (rows, ceil(n_bits / 8))
+            The packed codes of the next rows.
+        """
         features = self._open_fitted(X)
         return compute.iterate(Encoding(self._projecting(features)), features)
 
     def project(self, X: Any) -> NDArray[np.float32]:
-        """The real values whose signs are the bits, float32 (n, n_bits)."""
+        """Compute the real values whose signs are the bits.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, Dask array, path or Features
+            As for ``transform``.
+
+        Returns
+        -------
+        ndarray of float32, (n, n_bits)
+            Bit i of a row is 1 where value i is at least 0.
+        """
         features = self._open_fitted(X)
         out = np.empty((len(features), self.n_bits), np.float32)
         compute.collect(self._projecting(features), features, out)
@@ -87,7 +141,7 @@ class Hasher(Learner):
         raise NotImplementedError
 
     def _projector(self) -> Projector:
-        """What gives the values (rows, n_bits) whose signs are the bits of the rows of a block, as a value."""
+        """A callable from a block of rows to the values (rows, n_bits) whose signs are the bits; it must pickle."""
         raise NotImplementedError
 
     def _projecting(self, features: Features) -> "Projecting":
@@ -98,7 +152,7 @@ class Hasher(Learner):
         return self._open(X, reset=False)
 
     def _open(self, X: Any, reset: bool) -> Features:
-        """Open ``X``; scikit-learn looks at what may have column names or is not a matrix of numbers in memory."""
+        """Open ``X``. scikit-learn checks input that may have column names or is not a numeric matrix in memory."""
         if not (_elsewhere(X) or (_plain(X) and not hasattr(self, "feature_names_in_"))):
             from sklearn.utils.validation import validate_data
 
@@ -133,7 +187,7 @@ class LinearHasher(Hasher):
 
 
 class Linear:
-    """z = x L − μ L. Double precision is centred before it is narrowed, which costs a pass over the block."""
+    """z = x L − μ L. Double precision is centred before it is rounded to single, which copies the block once."""
 
     def __init__(self, mean: NDArray[np.float64], projection: NDArray[np.float32]) -> None:
         self._mean = mean
@@ -177,7 +231,7 @@ class Encoding(compute.Pass[Codes]):
 
 
 def centred(block: NDArray[Any], mean: NDArray[np.float64]) -> NDArray[np.float32]:
-    """A dense block minus the mean; double precision is narrowed only after the subtraction."""
+    """A dense block minus the mean; double precision is rounded to single only after the subtraction."""
     if block.dtype == np.float64:
         return (block - mean).astype(np.float32)
     return block.astype(np.float32, copy=False) - mean.astype(np.float32)

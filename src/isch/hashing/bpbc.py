@@ -20,7 +20,7 @@ from isch.hashing.rotation import procrustes
 from isch.learned import Array, Expected
 from isch.parameters import POSITIVE
 
-CHUNK_BYTES = 1 << 20  # rows multiplied together: what stays in the cache of a core
+CHUNK_BYTES = 1 << 20  # of rows multiplied together, so that they stay in a core's cache
 
 Pair = tuple[int, int]
 
@@ -28,10 +28,23 @@ Pair = tuple[int, int]
 class BPBC(Hasher):
     """Signs of a bilinear projection, random or learned.
 
-    Parameters: ``n_bits``, at most the number of features; ``shape`` (d₁, d₂) of the matrix that a row is, row by row:
-    (K, 128) for VLAD with K words, (21, K) for LLC, (81, 256) for LE; ``code_shape`` (c₁, c₂) of the matrix of bits.
-    What is not given is the factor pair nearest to a square that fits. ``learn`` (False: random orthonormal
-    projections); ``n_iter`` rounds; ``max_samples`` rows to learn from; ``random_state``.
+    Parameters
+    ----------
+    n_bits : int
+        Bits per code, at most the number of features.
+    shape : tuple of two int, optional
+        (d₁, d₂): each row of the features is read as a d₁ × d₂ matrix, row by row. Good choices are (K, 128) for VLAD
+        with K words, (21, K) for LLC and (81, 256) for LE. By default, the factors of d nearest to a square.
+    code_shape : tuple of two int, optional
+        (c₁, c₂) of the matrix of bits. By default, the factors of ``n_bits`` nearest to a square that fit ``shape``.
+    learn : bool
+        Whether to learn the projections; otherwise they are random and orthonormal.
+    n_iter : int
+        Rounds of learning.
+    max_samples : int
+        Rows to learn from, drawn at random when there are more.
+    random_state : int, RandomState or None
+        Seed of the random choices.
     """
 
     name = "bpbc"
@@ -191,7 +204,7 @@ def orthonormal(rows: int, columns: int, rng: np.random.Generator) -> NDArray[np
 
 
 def choose_shapes(d: int, m: int, shape: Pair | None, code_shape: Pair | None) -> tuple[Pair, Pair]:
-    """(shape, code shape): what is not given is the factor pair nearest to a square with c₁ ≤ d₁ and c₂ ≤ d₂."""
+    """(shape, code shape); a missing one becomes the factor pair nearest to a square with c₁ ≤ d₁ and c₂ ≤ d₂."""
     for d1, d2 in [shape] if shape else factor_pairs(d):
         for c1, c2 in [code_shape] if code_shape else factor_pairs(m):
             if c1 <= d1 and c2 <= d2:
@@ -203,7 +216,7 @@ def choose_shapes(d: int, m: int, shape: Pair | None, code_shape: Pair | None) -
 
 
 def factor_pairs(number: int) -> list[Pair]:
-    """(a, b) with a·b = number, nearest to a square first; of a pair and its mirror the wider one comes first."""
+    """(a, b) with a·b = number, nearest to a square first; the wider of a pair and its mirror comes first."""
     small = [a for a in range(int(number**0.5), 0, -1) if number % a == 0]
     return [pair for a in small for pair in dict.fromkeys([(a, number // a), (number // a, a)])]
 

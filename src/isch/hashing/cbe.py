@@ -1,8 +1,8 @@
 """Circulant binary embedding (Yu, Kumar, Gong, Chang 2014, *Circulant binary embedding*).
 
 Codes are the first m signs of circ(r) D x: D flips signs at random, and the product with a circulant matrix is a
-convolution, so that encoding takes O(d log d) time and the model O(d) memory. Learning alternates codes and r;
-in the Fourier domain each frequency of r has an exact solution of its own.
+convolution, so encoding takes O(d log d) time and the model O(d) memory. Learning alternates between the codes and r;
+in the Fourier domain each frequency of r has its own exact solution.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from isch.hashing.base import Hasher, Projector, centred
 from isch.learned import Array, Expected
 from isch.parameters import POSITIVE, Interval
 
-CHUNK_BYTES = 1 << 20  # rows transformed together: what stays in the cache of a core
+CHUNK_BYTES = 1 << 20  # of rows transformed together, so that they stay in a core's cache
 
 Spectra = NDArray[np.complex64]
 
@@ -28,9 +28,20 @@ Spectra = NDArray[np.complex64]
 class CBE(Hasher):
     """Signs of a circulant projection, random or learned.
 
-    Parameters: ``n_bits``, at most the number of features; ``learn`` (False: r stays random); ``regularisation``, the
-    λ that pulls circ(r) towards an orthogonal matrix; ``n_iter``, at most so many rounds; ``max_samples`` rows to
-    learn from; ``random_state``.
+    Parameters
+    ----------
+    n_bits : int
+        Bits per code, at most the number of features.
+    learn : bool
+        Whether to learn the vector r of the circulant matrix; otherwise it is random.
+    regularisation : float
+        λ, which pulls circ(r) towards an orthogonal matrix.
+    n_iter : int
+        The largest number of rounds; learning stops earlier when the objective hardly changes.
+    max_samples : int
+        Rows to learn from, drawn at random when there are more.
+    random_state : int, RandomState or None
+        Seed of the random choices.
     """
 
     name = "cbe"
@@ -121,7 +132,7 @@ def circulant_products(X: NDArray[np.float32], spectrum: Spectra, count: int) ->
 def learn(
     X: NDArray[np.float32], column: NDArray[np.float64], n_bits: int, regularisation: float, n_iter: int
 ) -> tuple[NDArray[np.float64], list[float]]:
-    """(r, objective of each round): alternate B = sign(X circ(r)ᵀ) and the exact r for given B.
+    """(r, objective of each round): alternate between B = sign(X circ(r)ᵀ) and the exact r for this B.
 
     The objective is ‖B − X circ(r)ᵀ‖² + λ‖circ(r) circ(r)ᵀ − I‖², where columns of B beyond m are zero.
     """
@@ -145,7 +156,7 @@ def best_spectrum(
 ) -> NDArray[np.complex128]:
     """The half spectrum r̃ that minimises Σ_l M_l |r̃_l|² − 2 Re(conj(r̃_l) C_l) + λ(|r̃_l|² − 1)².
 
-    The phase is that of C_l (real and positive where C_l = 0); the modulus is the largest real root of
+    The phase is the phase of C_l (zero where C_l = 0). The modulus is the largest real root of
     4λρ³ + (2M_l − 4λ)ρ − 2|C_l| = 0. Newton's method descends to it from above, where the cubic is convex.
     """
     modulus = np.abs(correlation)
@@ -180,7 +191,7 @@ def objective(
 
 
 class _OfRows(compute.Sum):
-    """A sum over rows in memory, so many at a time that their transforms stay in the cache."""
+    """A sum over rows in memory, in blocks small enough for their transforms to stay in the cache."""
 
     def rows(self, n_features: int) -> int:
         return max(1, CHUNK_BYTES // (4 * n_features))

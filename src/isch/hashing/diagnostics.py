@@ -1,4 +1,4 @@
-"""What a fitted model and its codes look like, and a plain warning when codes collapse."""
+"""Statistics of a fitted model and its codes, and a warning when bits carry no information."""
 
 import warnings
 
@@ -11,7 +11,7 @@ STATISTIC_ROWS = 4096
 
 
 def bit_statistics(bits: NDArray[np.bool_]) -> tuple[NDArray[np.float32], float]:
-    """(share of ones of each bit, mean absolute correlation between two bits)."""
+    """(share of ones per bit, mean absolute correlation between two bits)."""
     balance = bits.mean(axis=0, dtype=np.float64)
     some = bits[:: -(-len(bits) // STATISTIC_ROWS)].astype(np.float32)
     some -= some.mean(axis=0)
@@ -24,19 +24,19 @@ def bit_statistics(bits: NDArray[np.bool_]) -> tuple[NDArray[np.float32], float]
 
 
 def block_overlap(eigenvectors: NDArray[np.float32], n_blocks: int) -> float:
-    """How much of the first block's span the other blocks repeat, on average: 0 orthogonal, 1 the same."""
+    """How much of the first block's span the other blocks repeat on average, from 0 (orthogonal) to 1 (the same)."""
     first, *others = np.split(eigenvectors, n_blocks, axis=1)
     shares = [float(np.square(first.T @ other).sum()) / first.shape[1] for other in others]
     return float(np.mean(shares)) if shares else 0.0
 
 
 def warn_of_collapse(balance: NDArray[np.float32]) -> None:
-    """Warn of bits that hardly ever change."""
+    """Warn about bits that hardly ever change."""
     stuck = int(((balance < 0.001) | (balance > 0.999)).sum())
     if stuck:
         warnings.warn(
-            f"{stuck} of {len(balance)} bits are the same for at least 999 rows in 1000 and carry no information; "
-            "fewer bits would serve as well",
+            f"{stuck} of {len(balance)} bits are the same for at least 999 of 1000 rows and carry no information; "
+            "a shorter code would be as good",
             IschWarning,
             stacklevel=5,
         )

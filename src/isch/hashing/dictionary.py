@@ -1,6 +1,6 @@
-"""Step 1 of ISCH: the overcomplete dictionary D, learnt by k-means (the paper's section "Implementation details").
+"""Step 1 of ISCH: the overcomplete dictionary D, learned by k-means (the paper's section "Implementation details").
 
-D is kept as its transpose: ``atoms`` is (k, d), one unit-length atom a row.
+D is stored transposed: ``atoms`` is (k, d), one atom of unit length per row.
 """
 
 import math
@@ -17,21 +17,21 @@ from isch.features import Block, Features, dense
 
 Atoms = NDArray[np.float32]
 
-OVERCOMPLETE = 1.25  # atoms per dimension that the hierarchical dictionary aims at, as in the paper's experiments
+OVERCOMPLETE = 1.25  # atoms per dimension in a hierarchical dictionary, as in the paper's experiments
 
 
 @dataclass(frozen=True)
 class Tree:
-    """How the hierarchical dictionary grows: each level splits clusters into twice as many as the level above."""
+    """How a hierarchical dictionary grows: each level splits a cluster into twice as many as the level above."""
 
     n_branches: int  # k_1; level h splits into 2^(h-1) k_1
     n_levels: int  # H
     projection_dim: int  # d_l, the dimension in which rows are clustered
-    min_split: int | None  # clusters with fewer rows are not split; None: as many as the parts
+    min_split: int | None  # clusters with fewer rows are not split; None: fewer rows than parts
 
 
 def flat(X: NDArray[np.float32], n_atoms: int, n_iter: int, rng: np.random.Generator) -> Atoms:
-    """k-means centres of centred rows, which it may scale."""
+    """The k-means centres of centred rows. May scale the rows in place."""
     centres, _ = kmeans.fit(_unit_scale(X), n_atoms, n_iter, rng)
     return normalise(centres)
 
@@ -39,10 +39,10 @@ def flat(X: NDArray[np.float32], n_atoms: int, n_iter: int, rng: np.random.Gener
 def hierarchical(
     features: Features, mean: NDArray[np.float64], tree: Tree, n_iter: int, rng: np.random.Generator
 ) -> Atoms:
-    """Centres of all levels of a hierarchical k-means.
+    """The centres of all levels of a hierarchical k-means.
 
-    A fresh random projection per level serves as proxy for the clustering; the atom of a cluster is the mean of its
-    rows in the original space.
+    Each level clusters a new random projection of the rows. The atom of a cluster is the mean of its rows in the
+    original space.
     """
     levels = _cluster(_proxies(features, mean, tree, rng), tree, n_iter, rng)
     leaves, sizes = levels[-1], np.bincount(levels[-1])
@@ -52,7 +52,7 @@ def hierarchical(
 
 
 def branches_for(n_features: int, n_rows: int, n_levels: int) -> int:
-    """The k_1 whose full tree has OVERCOMPLETE atoms per dimension, or two rows an atom if rows are too few."""
+    """The k_1 whose full tree has OVERCOMPLETE atoms per dimension, or two rows per atom if there are few rows."""
     target = min(OVERCOMPLETE * n_features, n_rows / 2)
     branches = 1
     while tree_size(branches, n_levels) < target:
@@ -61,12 +61,12 @@ def branches_for(n_features: int, n_rows: int, n_levels: int) -> int:
 
 
 def tree_size(n_branches: int, n_levels: int) -> int:
-    """Atoms of a full tree: k_1 + k_1 k_2 + …"""
+    """The number of atoms of a full tree: k_1 + k_1 k_2 + …"""
     return sum(math.prod(n_branches * 2**h for h in range(level + 1)) for level in range(n_levels))
 
 
 def normalise(centres: NDArray[np.float32]) -> Atoms:
-    """Unit-length atoms; those without direction (zero, up to rounding) are dropped."""
+    """The atoms at unit length, without those that are zero up to rounding."""
     norms = np.sqrt(np.einsum("ij,ij->i", centres, centres, dtype=np.float64))
     kept = norms > np.finfo(np.float32).eps * norms.max(initial=0)
     return np.asarray(centres[kept] / norms[kept, None], np.float32)
@@ -84,7 +84,7 @@ def _proxies(
 
 
 def _unit_scale(X: NDArray[np.float32]) -> NDArray[np.float32]:
-    """X times a power of two, in place, so that no square overflows or vanishes; directions stay as they are."""
+    """Multiply X by a power of two in place, so that no square overflows or underflows; directions do not change."""
     largest = max(float(X.max()), -float(X.min()))
     X *= np.float32(2.0 ** -math.frexp(largest)[1])
     return X
@@ -104,7 +104,7 @@ class Proxies(compute.Pass[NDArray[np.float32]]):
 
 
 def _cluster(Y: list[NDArray[np.float32]], tree: Tree, n_iter: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
-    """The label of every row at each level; a cluster that is not split is one cluster at the next level too."""
+    """The label of every row at each level. A cluster that is not split stays one cluster at the next level."""
     levels = [kmeans.fit(Y[0], min(tree.n_branches, len(Y[0])), n_iter, rng)[1]]
     for h in range(1, tree.n_levels):
         parts = tree.n_branches * 2**h
@@ -139,7 +139,7 @@ Sums = tuple[NDArray[np.intp], NDArray[np.float32]]  # (labels, the sum of the r
 
 @dataclass(frozen=True)
 class ClusterSums(compute.Reduction[Sums]):
-    """The sum of the centred rows of each label: of those in a block, or of all labels."""
+    """The sum of the centred rows of each label in a block; combined over all blocks, of every label."""
 
     labels: NDArray[np.intp]
     n_labels: int
@@ -164,7 +164,7 @@ class ClusterSums(compute.Reduction[Sums]):
 
 
 def _merge(sums: NDArray[Any], leaves: NDArray[np.intp], level: NDArray[np.intp]) -> NDArray[np.float32]:
-    """The sums of the clusters of a level from those of the leaves below; unsplit clusters are already leaves."""
+    """The sums of the clusters of a level, from the sums of the leaves below; an unsplit cluster is a leaf itself."""
     parent = np.zeros(len(sums), np.intp)
     parent[leaves] = level
     split = np.bincount(parent)[parent] > 1

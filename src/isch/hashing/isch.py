@@ -1,12 +1,13 @@
 """ISCH — Implicit Sparse Code Hashing (Lin, Ke, Liu, arXiv 1512.00130).
 
-Codes keep the inner products of sparse codes without computing any. Model: x = D c + ε with c_j ~ Laplace(τ),
-ε ~ N(0, σ²), η = σ²/τ. The linear map that keeps ⟨c_i, c_j⟩ best in expectation is, up to a rotation R,
+Codes preserve the inner products of sparse codes without computing the sparse codes. Model: x = D c + ε with
+c_j ~ Laplace(τ), ε ~ N(0, σ²), η = σ²/τ. The linear map that best preserves ⟨c_i, c_j⟩ in expectation is, up to a
+rotation R,
 
     L* = Rᵀ W,  W = diag(f(λ)) Vᵀ,  f(λ) = √λ / (λ + λ*),  λ* = η / (2τ),
 
-with (λ, V) the m largest eigenpairs of D Dᵀ. Three steps: dictionary.py learns D, spectrum.py finds λ and V,
-rotation.py learns R, block by block. Bit i of x is [L*_i (x − μ) ≥ 0].
+where (λ, V) are the m largest eigenpairs of D Dᵀ. There are three steps: dictionary.py learns D, spectrum.py finds λ
+and V, rotation.py learns R block by block. Bit i of x is [L*_i (x − μ) ≥ 0].
 """
 
 import warnings
@@ -26,31 +27,52 @@ from isch.hashing.spectrum import Spectrum
 from isch.learned import Array, Expected, Optional
 from isch.parameters import POSITIVE, Interval, StrOptions
 
-FLAT_LIMIT = 4096  # dimensions up to which one flat k-means makes the dictionary
-FEW_ROWS = 1024  # rows up to which it does for any dimension: the clusters of a tree would be too few for long codes
-EXACT_LIMIT = 4096  # dimensions up to which all eigenpairs are computed
-BLOCK_LIMIT = 512  # bits that one rotation handles by default
-BLOCK_LEAST = 32  # fewer bits in a block repeat the same few directions
-ROTATION_VALUES = 1 << 29  # projected values held while the rotation is learnt
+FLAT_LIMIT = 4096  # up to this dimension the dictionary comes from one flat k-means
+FEW_ROWS = 1024  # up to this many rows it does in any dimension: a tree would have too few clusters for long codes
+EXACT_LIMIT = 4096  # up to this dimension all eigenpairs are computed
+BLOCK_LIMIT = 512  # bits per rotation, by default
+BLOCK_LEAST = 32  # smaller blocks repeat the same few directions
+ROTATION_VALUES = 1 << 29  # projected values in memory while the rotation is learned
 KMEANS_ITERATIONS = 10
 
 
 class ISCH(LinearHasher):
     """Implicit Sparse Code Hashing.
 
-    n_bits: code length m.
-    n_atoms: size of a flat dictionary; None: twice the dimension. A hierarchical one follows from n_branches.
-    dictionary: "flat", "hierarchical", or "auto": flat up to 4,096 dimensions or 1,024 rows.
-    n_branches: k_1, clusters of the first level of a hierarchical dictionary; None: enough to exceed the dimension.
-    n_levels, projection_dim, min_split: depth, proxy dimension and smallest cluster split of a hierarchical dictionary.
-    spectrum: "exact", "columns" (the paper's column sampling), "randomized", or "auto": exact up to 4,096 dimensions,
-        else randomized.
-    block_size: bits per rotation block ℓ, a divisor of n_bits; None: the largest divisor up to 512.
-    tau: scale τ of the Laplace prior; "auto" sets λ* to the typical eigenvalue of D Dᵀ (spectrum.typical).
-    eta: sparseness weight η of the lasso.
-    n_iter: iterations of the rotation.
-    max_samples: rows drawn for learning when there are more; the mean uses all rows.
-    keep_dictionary: whether ``save`` writes the dictionary too.
+    Parameters
+    ----------
+    n_bits : int
+        Bits per code, m.
+    n_atoms : int, optional
+        Size of a flat dictionary; by default twice the number of features. Ignored for a hierarchical one.
+    dictionary : {"auto", "flat", "hierarchical"}
+        How the dictionary is learned. "auto" is flat up to 4,096 features or 1,024 rows.
+    n_branches : int, optional
+        k_1, the clusters at the first level of a hierarchical dictionary; by default enough that the dictionary has
+        more atoms than there are features.
+    n_levels : int
+        Levels of a hierarchical dictionary.
+    projection_dim : int
+        Dimension of the random projections in which a hierarchical dictionary clusters rows.
+    min_split : int, optional
+        Clusters with fewer rows are not split; by default a cluster needs as many rows as it gets parts.
+    spectrum : {"auto", "exact", "columns", "randomized"}
+        How eigenpairs are found. "columns" is the paper's column sampling. "auto" is exact up to 4,096 features and
+        randomized beyond.
+    block_size : int, optional
+        Bits per rotation block, ℓ, a divisor of ``n_bits``; by default the largest divisor up to 512.
+    tau : float or "auto"
+        Scale τ of the Laplace prior. "auto" sets λ* to the typical eigenvalue of D Dᵀ (``spectrum.typical``).
+    eta : float
+        Sparseness weight η of the lasso.
+    n_iter : int
+        Iterations of the rotation.
+    max_samples : int
+        Rows to learn from, drawn at random when there are more. The mean always uses all rows.
+    keep_dictionary : bool
+        Whether ``save`` also writes the dictionary.
+    random_state : int, RandomState or None
+        Seed of the random choices.
     """
 
     name = "isch"
@@ -212,7 +234,7 @@ class ISCH(LinearHasher):
     def _unit_scale(
         self, W: NDArray[np.float32], sample: Features, rng: np.random.Generator
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """(Z, W) with the mean square of Z = (X − μ) W equal to 1: no code depends on it, quantisation errors do."""
+        """(Z, W) scaled so that Z = (X − μ) W has mean square 1: this makes errors comparable and changes no code."""
         rows = Subset(sample, compute.sample(sample, max(2, ROTATION_VALUES // self.n_bits), rng))
         Z = np.empty((len(rows), self.n_bits), np.float32)
         compute.collect(Projecting(Linear(self.mean_, W), sample.where), rows, Z)

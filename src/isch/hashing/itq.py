@@ -1,7 +1,7 @@
 """ITQ (Gong, Lazebnik 2011, *Iterative quantization: a Procrustean approach to learning binary codes*).
 
-PCA to m dimensions, then the rotation R that brings the data V nearest to the corners of a cube:
-alternate B = sign(V R) and R = argmin ‖B − V R‖ over rotations.
+PCA to m dimensions, then the rotation R that brings the data V nearest to the corners of a cube. Learning alternates
+between B = sign(V R) and R = argmin ‖B − V R‖ over rotations.
 """
 
 from typing import Any, ClassVar
@@ -20,8 +20,16 @@ from isch.parameters import POSITIVE
 class ITQ(LinearHasher):
     """PCA followed by a learned rotation.
 
-    Parameters: ``n_bits``, at most the number of features; ``n_iter`` rounds for the rotation; ``max_samples`` rows to
-    learn the rotation from (the principal directions come from all rows).
+    Parameters
+    ----------
+    n_bits : int
+        Bits per code, at most the number of features.
+    n_iter : int
+        Rounds of learning the rotation.
+    max_samples : int
+        Rows to learn the rotation from, drawn at random when there are more. The principal directions use all rows.
+    random_state : int, RandomState or None
+        Seed of the first rotation and of the drawn rows.
     """
 
     name = "itq"

@@ -1,8 +1,8 @@
 """K-means hashing (He, Wen, Sun 2013, *K-means hashing: an affinity-preserving quantization method*).
 
-Each of several subspaces is quantised by 2ᵇ centres whose index bits are the code. The centres minimise the
-quantisation error plus λ times the squared difference between the distances of centres and 2 s √Hamming of their
-indices.
+Each subspace is quantised by 2ᵇ centres; the bits of the nearest centre's index are the code. The centres minimise
+the quantisation error plus λ times the affinity error: the squared difference between the distance of two centres and
+2 s √h, where h is the Hamming distance of their indices.
 """
 
 import math
@@ -25,7 +25,7 @@ from isch.parameters import POSITIVE, Interval
 
 MOST_BITS = 12  # per subspace: 4,096 centres
 INNER_STEPS = 10  # majorisation steps of one centre in one round
-TOLERANCE = 1e-5  # least fall of the energy, relative to itself, that is worth another round
+TOLERANCE = 1e-5  # learning stops when the energy falls by a smaller share of itself
 
 Matrix = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -34,9 +34,20 @@ Doubles = NDArray[np.float64]
 class KMH(LinearHasher):
     """Affinity-preserving k-means in a product of subspaces.
 
-    Parameters: ``n_bits``, at most the number of features; ``bits_per_subspace`` b, by default 2 up to 32 bits and 4
-    beyond (the last subspace gets what is left when b does not divide ``n_bits``); ``affinity_weight`` λ; ``n_iter``,
-    at most so many rounds; ``max_samples`` rows to learn the centres from; ``random_state``.
+    Parameters
+    ----------
+    n_bits : int
+        Bits per code, at most the number of features.
+    bits_per_subspace : int, optional
+        b; by default 2 for up to 32 bits, else 4. If b does not divide ``n_bits``, the last subspace gets the rest.
+    affinity_weight : float
+        λ, the weight of the affinity error beside the quantisation error.
+    n_iter : int
+        The largest number of rounds; learning stops earlier when the energy hardly changes.
+    max_samples : int
+        Rows to learn the centres from, drawn at random when there are more.
+    random_state : int, RandomState or None
+        Seed of the random choices.
     """
 
     name = "kmh"
@@ -55,7 +66,7 @@ class KMH(LinearHasher):
         "centres_": Array("float32", "values"),
         "errors_": Array("float64", "n_iter"),
     }
-    projection_: Matrix  # principal directions, those of a subspace beside each other
+    projection_: Matrix  # principal directions, grouped by subspace
     bits_: list[int]  # of each subspace
     widths_: list[int]  # number of directions of each subspace
     centres_: NDArray[np.float32]  # of all subspaces, row by row, one after the other
@@ -120,7 +131,7 @@ class KMH(LinearHasher):
 
 @dataclass(frozen=True)
 class Margins:
-    """The margins of all subspaces beside each other; the fields are the learned attributes of ``KMH``."""
+    """The margins of all subspaces, side by side; the fields are the learned attributes of ``KMH``."""
 
     linear: Projector
     bits: list[int]
@@ -137,7 +148,7 @@ class Margins:
 
 
 def all_within(numbers: list[Any], most: int) -> bool:
-    """Whether all are whole numbers from 1 to ``most``."""
+    """Whether all values are integers from 1 to ``most``."""
     return all(isinstance(number, int) and 1 <= number <= most for number in numbers)
 
 
@@ -147,7 +158,7 @@ def parts(Z: NDArray[Any], widths: list[int]) -> list[NDArray[Any]]:
 
 
 def margins(Z: NDArray[Any], centres: Matrix, bits: int) -> NDArray[np.float32]:
-    """For each bit: the least squared distance to centres without it minus the least to centres with it.
+    """For each bit: the smallest squared distance to a centre where it is 0, minus the smallest where it is 1.
 
     The sign is the bit of the nearest centre.
     """
@@ -161,15 +172,15 @@ def margins(Z: NDArray[Any], centres: Matrix, bits: int) -> NDArray[np.float32]:
 
 
 def split_bits(n_bits: int, each: int) -> list[int]:
-    """Bits of the subspaces: ``each``, and what is left in the last."""
+    """The bits of each subspace: ``each``, and the rest in the last."""
     whole, rest = divmod(n_bits, int(each))
     return [int(each)] * whole + [rest] * (rest > 0)
 
 
 def allocate(variances: NDArray[np.float64], widths: list[int]) -> NDArray[np.int64]:
-    """Principal directions dealt out to subspaces so that their products of variances come out even.
+    """Assign principal directions to subspaces so that the products of their variances are about equal.
 
-    The next direction goes to the subspace, not yet full, with the least sum of (shifted) log variances.
+    The next direction goes to the subspace with room whose sum of (shifted) log variances is smallest.
     """
     logs = np.log(variances + 1e-20)
     logs = logs - logs.min() + 1
@@ -213,9 +224,9 @@ def index_signs(bits: int) -> Doubles:
 
 @njit(cache=True, nogil=True, fastmath={"contract", "nsz", "reassoc"})  # type: ignore[untyped-decorator]
 def averaged(Z: Matrix, centres: Doubles) -> tuple[Doubles, Doubles]:
-    """(mean of the rows nearest to each centre, or the centre where there are none; share of the rows).
+    """(mean of the rows nearest to each centre, or the centre itself if there are none; share of the rows).
 
-    The centres are few: this beats the matrix products that k-means is made of.
+    With so few centres this is faster than the matrix products of ``isch.kmeans``.
     """
     n, width = Z.shape
     rows = centres.astype(np.float32)
@@ -257,7 +268,7 @@ def apart(a: Doubles, b: Doubles) -> float:
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def update_centres(centres: Doubles, averages: Doubles, shares: Doubles, wanted: Doubles, weight: float) -> Doubles:
-    """Lower the energy centre by centre, the others fixed; an empty one stays where it is."""
+    """Lower the energy one centre at a time, with the others fixed; a centre without rows does not move."""
     out = centres.copy()
     for j in range(len(shares)):
         if shares[j]:
@@ -269,10 +280,10 @@ def update_centres(centres: Doubles, averages: Doubles, shares: Doubles, wanted:
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def lowered(centre: Doubles, others: Doubles, average: Doubles, pulls: Doubles, wanted: Doubles, steps: int) -> Doubles:
-    """A point of lower ‖c‖² − 2⟨c, average⟩ + Σ_i pulls_i (‖c − c_i‖ − wanted_i)² than ``centre``.
+    """A point where ‖c‖² − 2⟨c, average⟩ + Σ_i pulls_i (‖c − c_i‖ − wanted_i)² is lower than at ``centre``.
 
-    Each step minimises a quadratic that touches this energy from above (‖c − c_i‖ is at least its linearisation), so
-    that the energy never increases and no step length is needed.
+    Each step minimises a quadratic that touches this energy from above (‖c − c_i‖ is at least its linearisation).
+    So the energy never increases, and no step length is needed.
     """
     fixed = average.astype(np.float64)
     for i in range(len(others)):
@@ -289,7 +300,7 @@ def lowered(centre: Doubles, others: Doubles, average: Doubles, pulls: Doubles, 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def energy(centres: Doubles, averages: Doubles, shares: Doubles, wanted: Doubles, weight: float) -> float:
-    """Quantisation error per row (but for the constant mean ‖x‖²) plus λ times the affinity error."""
+    """Quantisation error per row (without the constant mean ‖x‖²) plus λ times the affinity error."""
     total = 0.0
     for i in range(len(centres)):
         total += shares[i] * (centres[i] ** 2 - 2 * centres[i] * averages[i]).sum()

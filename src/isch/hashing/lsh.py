@@ -1,6 +1,7 @@
 """Random hyperplanes (Charikar 2002, *Similarity estimation techniques from rounding algorithms*).
 
-Each bit is the side of a random hyperplane through the mean; two vectors differ in a bit with probability angle / π.
+Each bit says on which side of a random hyperplane through the mean a vector lies. Two vectors differ in a bit with
+probability angle / π.
 """
 
 from typing import Any, ClassVar
@@ -14,9 +15,14 @@ from isch.parameters import POSITIVE
 
 
 class LSH(LinearHasher):
-    """Locality-sensitive hashing by random hyperplanes: nothing is learned but the mean.
+    """Locality-sensitive hashing by random hyperplanes. Only the mean is learned.
 
-    Parameters: ``n_bits``; ``random_state`` seeds the hyperplanes.
+    Parameters
+    ----------
+    n_bits : int
+        Bits per code.
+    random_state : int, RandomState or None
+        Seed of the hyperplanes.
     """
 
     name = "lsh"

@@ -1,7 +1,7 @@
 """Multidimensional spectral hashing (Weiss, Fergus, Torralba 2012, *Multidimensional spectral hashing*).
 
-The affinity exp(−‖x − y‖²/2σ²) is matched by a weighted Hamming affinity. Its eigenfunctions are products of
-functions of one principal coordinate each; only these are thresholded and stored, and the distance forms all
+The affinity exp(−‖x − y‖²/2σ²) is approximated by a weighted Hamming affinity. Its eigenfunctions are products of
+functions of one principal coordinate each. Only these functions are thresholded and stored; the distance forms the
 products at search time.
 """
 
@@ -28,7 +28,7 @@ ROWS_PER_BIN = 10
 LEAST_ROWS = 10
 LIMITS = (2.5, 97.5)  # percentiles to which coordinates are clipped
 SMOOTHING = 0.1  # added to the share of rows in each bin
-LEAST_WEIGHT = 0.1  # of an eigenfunction that gets a bit of its own
+LEAST_WEIGHT = 0.1  # of an eigenfunction that gets its own bit
 
 Vector = NDArray[np.float64]
 
@@ -36,9 +36,18 @@ Vector = NDArray[np.float64]
 class MDSH(LinearHasher):
     """Thresholded eigenfunctions of principal coordinates, compared by a weighted product affinity.
 
-    Parameters: ``n_bits``, any number; ``sigma``, the σ of the affinity, by default a quarter of the mean distance of
-    two rows; ``max_coordinates``, the number of principal coordinates considered; ``max_samples`` rows to learn from,
-    at least 10 and better 500; ``random_state``.
+    Parameters
+    ----------
+    n_bits : int
+        Bits per code; may exceed the number of features.
+    sigma : float, optional
+        σ of the affinity; by default a quarter of the mean distance between two rows.
+    max_coordinates : int
+        Principal coordinates to choose from.
+    max_samples : int
+        Rows to learn from, drawn at random when there are more. At least 10 are needed, 500 are better.
+    random_state : int, RandomState or None
+        Seed of the random choices.
     """
 
     name = "mdsh"
@@ -98,7 +107,7 @@ class MDSH(LinearHasher):
         low, high = np.percentile(Z, LIMITS, axis=0, method="hazen")
         varying = np.flatnonzero(high - low > 1e-6 * max(float((high - low).max()), np.finfo(float).tiny))
         if not len(varying):
-            raise InputError(f"{features.where}: {self._label} needs rows that differ; all (but a few) are the same")
+            raise InputError(f"{features.where}: {self._label} needs rows that differ; nearly all are the same")
         bins = min(max(len(Z) // ROWS_PER_BIN, LEAST_BINS), MOST_BINS)
         functions = self._eigenfunctions(Z, low, high, varying, bins)
         self.mean_ = basis.mean
@@ -107,7 +116,7 @@ class MDSH(LinearHasher):
     def _eigenfunctions(
         self, Z: NDArray[np.float64], low: Vector, high: Vector, varying: NDArray[np.intp], bins: int
     ) -> list["Eigenfunction"]:
-        """Those of every coordinate, of largest weight first, with weights relative to the largest."""
+        """The eigenfunctions of every coordinate, largest weight first; weights are relative to the largest."""
         solved = []
         for k in varying:
             counts = np.histogram(Z[:, k].clip(low[k], high[k]), bins, (low[k], high[k]))[0]
@@ -128,7 +137,7 @@ class MDSH(LinearHasher):
         ]
         if not found:
             raise InputError(
-                f"{self._label}: sigma = {self.sigma_:.3g} is far below the spacing of the rows; expected more"
+                f"{self._label}: sigma = {self.sigma_:.3g} is far below the spacing of the rows; use a larger sigma"
             )
         found.sort(key=lambda f: -f.weight)
         return [Eigenfunction(f.coordinate, f.weight / found[0].weight, f.values) for f in found]
@@ -186,7 +195,7 @@ class Eigenfunction:
 
 
 def eigenfunctions(shares: Vector, extent: float, sigma: float) -> tuple[Vector, NDArray[np.float64]]:
-    """(eigenvalues, functions as columns) of the normalised Laplacian of one coordinate with this histogram."""
+    """(eigenvalues, functions as columns) of the normalised Laplacian of a coordinate with this histogram."""
     p = shares + SMOOTHING
     p = p / p.sum()
     grid = (np.arange(len(p)) + 0.5) * (extent / len(p))
@@ -202,8 +211,9 @@ def eigenfunctions(shares: Vector, extent: float, sigma: float) -> tuple[Vector,
 def assign_bits(functions: list[Eigenfunction], n_bits: int) -> tuple[list[Eigenfunction], Vector]:
     """(function, threshold) of each bit.
 
-    With more strong functions than bits the leading ones share the median of all their grid values; otherwise each
-    is cut at several percentiles, and the bits left over go to the leading functions at one more percentile.
+    If there are more strong functions than bits, the leading ones all use the median of their grid values as the
+    threshold. Otherwise each function is cut at several percentiles, and the remaining bits go to the leading
+    functions at one more percentile.
     """
     strong = [f for f in functions if f.weight > LEAST_WEIGHT]
     if len(strong) > n_bits:
@@ -222,6 +232,6 @@ def assign_bits(functions: list[Eigenfunction], n_bits: int) -> tuple[list[Eigen
 def _mean_distance(
     features: Features, rows: NDArray[np.intp], mean: Vector, rng: np.random.Generator, count: int = 500
 ) -> float:
-    """The mean distance of two rows, from at most ``count`` of them."""
+    """The mean distance between two rows, from at most ``count`` of them."""
     some = rows if len(rows) <= count else np.sort(rng.choice(rows, count, replace=False))
     return float(pdist(compute.load(features, some, mean).astype(np.float64)).mean()) or 1.0

@@ -1,7 +1,7 @@
 """Principal directions of features that need not fit in memory.
 
-Up to EXACT_LIMIT columns the covariance is accumulated in one pass and decomposed exactly; beyond, a randomised
-subspace iteration goes over the features a few times and never forms a (d, d) matrix
+Up to EXACT_LIMIT columns, the covariance is accumulated in one pass and decomposed exactly. Beyond, a randomised
+subspace iteration reads the features a few times and never forms a (d, d) matrix
 (Halko, Martinsson, Tropp 2011, *Finding structure with randomness*, algorithm 4.4).
 """
 
@@ -21,12 +21,12 @@ from isch.hashing.base import centred
 EXACT_LIMIT = 4096
 OVERSAMPLING = 16
 PASSES = 5
-NOISE = 1e-7  # of the largest variance: below it single precision sees none
+NOISE = 1e-7  # of the largest variance; a smaller one is lost in single precision
 
 
 @dataclass(frozen=True)
 class Principal:
-    """The leading principal directions of some features, of largest variance first."""
+    """The leading principal directions of some features, largest variance first."""
 
     mean: NDArray[np.float64]  # (d,)
     directions: NDArray[np.float64]  # (d, c), orthonormal columns
@@ -46,7 +46,7 @@ def covariance(features: Features) -> tuple[NDArray[np.float64], NDArray[np.floa
     """(mean, covariance with divisor n), in one pass.
 
     Rows are shifted by the mean of the first block before they are squared, so that a large common offset costs no
-    digits; single-precision products of a block are added up in double precision.
+    digits. The products of a block are in single precision; their sum over blocks is in double precision.
     """
     n, d = features.shape
     first = features.read(0, min(n, compute.block_rows(d)))
@@ -74,7 +74,7 @@ class Moments(compute.Sum):
 
 
 def leading(matrix: NDArray[np.float64], count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """(eigenvectors (d, count), eigenvalues) of largest eigenvalue first; each vector's largest entry is positive."""
+    """(eigenvectors (d, count), eigenvalues), largest eigenvalue first; each vector's largest entry is positive."""
     d = len(matrix)
     values, vectors = scipy.linalg.eigh(matrix, subset_by_index=(d - count, d - 1))
     vectors = vectors[:, ::-1]
@@ -99,7 +99,7 @@ class Coordinates(compute.Pass[NDArray[np.float32]]):
     label = "projecting"
 
     def block(self, block: Block, _: int) -> NDArray[np.float32]:
-        """Without making a sparse block dense."""
+        """A sparse block is not made dense."""
         if issparse(block):
             values = np.asarray(block.astype(np.float32) @ self.matrix)
             return np.asarray(values - (self.mean @ self.matrix).astype(np.float32))
@@ -110,18 +110,18 @@ def check_limit(label: str, n_bits: int, n_features: int) -> None:
     """Refuse more bits than features, for methods that cannot give them."""
     if n_bits > n_features:
         raise InputError(
-            f"{label} gives at most one bit a feature: n_bits must be at most {n_features} (the number of features); "
+            f"{label} gives at most one bit per feature: n_bits must be at most {n_features} (the number of features); "
             f"got {n_bits}"
         )
 
 
 def warn_rank(label: str, basis: Principal) -> None:
-    """Say when some of the directions asked for carry no variance, so that their bits are arbitrary."""
+    """Warn if the data has no variance along some of the directions, so that their bits are arbitrary."""
     n_bits = len(basis.variances)
     rank = int((basis.variances > basis.variances[0] * NOISE).sum()) if basis.variances[0] > 0 else 0
     if rank < n_bits:
         warnings.warn(
-            f"{label}: the features vary in {rank} directions only; bits beyond them carry no information "
+            f"{label}: the features vary in only {rank} directions; bits beyond them carry no information "
             f"(n_bits = {n_bits})",
             IschWarning,
             stacklevel=4,
@@ -149,7 +149,7 @@ def _covariance_times(features: Features, mean: NDArray[np.float64], basis: NDAr
 
 @dataclass(frozen=True)
 class Power(compute.Sum):
-    """Σ (x − μ)(x − μ)ᵀ Q. The second factors sum to zero, so the first one of a sparse row need not be centred."""
+    """Σ (x − μ)(x − μ)ᵀ Q. The factors (x − μ)ᵀ Q sum to zero, so x − μ may be replaced by x in a sparse block."""
 
     coordinates: Coordinates
 

@@ -20,8 +20,12 @@ from isch.parameters import POSITIVE
 class PCAH(LinearHasher):
     """The signs of the leading principal components.
 
-    Parameters: ``n_bits``, at most the number of features; ``random_state`` matters only beyond 4,096 features, where
-    the principal directions are found by a randomised method.
+    Parameters
+    ----------
+    n_bits : int
+        Bits per code, at most the number of features.
+    random_state : int, RandomState or None
+        Used only beyond 4,096 features, where principal directions are found by a randomised method.
     """
 
     name = "pcah"
@@ -51,7 +55,12 @@ class PCAH(LinearHasher):
 class PCARR(PCAH):
     """The signs of the leading principal components after one random rotation.
 
-    Parameters: ``n_bits``, at most the number of features; ``random_state`` seeds the rotation.
+    Parameters
+    ----------
+    n_bits : int
+        Bits per code, at most the number of features.
+    random_state : int, RandomState or None
+        Seed of the rotation.
     """
 
     name = "pcarr"

@@ -1,7 +1,8 @@
-"""The rotation R of the paper's equation (rotation): the least quantisation error Σ‖b_i − Rᵀ z_i‖².
+"""Step 3 of ISCH: the rotation R with the smallest quantisation error Σ‖b_i − Rᵀ z_i‖² (the paper's equation
+"rotation").
 
-Iterative quantisation: for a given R the best codes are the signs of Z R; for given codes B the best R is the
-orthogonal Procrustes solution. The error never increases. Codes are ±1 here: with {0, 1} and zero-mean Z the update
+Iterative quantisation: for a given R, the best codes are the signs of Z R; for given codes B, the best R is the
+orthogonal Procrustes solution. The error never increases. Codes are ±1 here; with {0, 1} and zero-mean Z the update
 of R is the same (docs/methods.md).
 """
 
@@ -20,7 +21,7 @@ Matrix = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True)
 class Rotation:
-    """R and the mean quantisation error per value before each update of it."""
+    """R, and the mean quantisation error per value before each update of R."""
 
     matrix: NDArray[np.float64]
     errors: list[float]
@@ -34,12 +35,12 @@ def learn(
     tolerance: float = 1e-6,
     label: str = "rotation",
 ) -> Rotation:
-    """Alternate codes and rotation ``n_iter`` times, or until the error falls by less than ``tolerance`` of itself."""
+    """Alternate between codes and rotation ``n_iter`` times, or until the error falls by less than ``tolerance``."""
     R = random(Z.shape[1], rng) if initial is None else initial
     errors: list[float] = []
     squares = float(np.einsum("ij,ij->", Z, Z, dtype=np.float64))
     total = Z.sum(axis=0, dtype=np.float64)
-    # the matrices of the updates are small: threads would cost more than they save, and round differently
+    # these matrices are small: threads would cost more than they save, and round differently
     with single_threaded_blas(), progress.task(label, n_iter, "iterations") as advance:
         for _ in range(n_iter):
             BtZ = correlate(Z, R, total)
@@ -71,7 +72,7 @@ class Positive(Sum):
 
 
 def procrustes(BtZ: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The R with orthonormal columns that maximises tr(Bᵀ Z R): with BᵀZ = P S Qᵀ it is Q Pᵀ."""
+    """The R with orthonormal columns that maximises tr(Bᵀ Z R): if BᵀZ = P S Qᵀ, it is Q Pᵀ."""
     P, _, Qt = svd(BtZ, full_matrices=False)
     return np.asarray((P @ Qt).T)
 

@@ -1,7 +1,7 @@
 """Spectral hashing (Weiss, Torralba, Fergus 2008, *Spectral hashing*).
 
-The data are taken to be uniform in a box along the principal directions. There the eigenfunctions of the graph
-Laplacian are cosines along one direction; the m smoothest ones give the bits.
+The data are assumed to be uniform in a box along the principal directions. In such a box the eigenfunctions of the
+graph Laplacian are cosines along one direction; the signs of the m smoothest ones are the bits.
 """
 
 from dataclasses import dataclass
@@ -21,8 +21,12 @@ from isch.parameters import POSITIVE
 class SH(LinearHasher):
     """Signs of the smoothest cosines along the principal directions.
 
-    Parameters: ``n_bits``, any number; ``random_state`` matters only beyond 4,096 features, where the principal
-    directions are found by a randomised method.
+    Parameters
+    ----------
+    n_bits : int
+        Bits per code; may exceed the number of features.
+    random_state : int, RandomState or None
+        Used only beyond 4,096 features, where principal directions are found by a randomised method.
     """
 
     name = "sh"
@@ -37,7 +41,7 @@ class SH(LinearHasher):
         "frequencies_": Array("float64", "m"),
     }
     projection_: NDArray[np.float32]  # principal directions
-    starts_: NDArray[np.float32]  # the least coordinate along each direction
+    starts_: NDArray[np.float32]  # the smallest coordinate along each direction
     directions_: NDArray[np.int64]  # of each bit
     frequencies_: NDArray[np.float64]  # jπ/R of each bit
 
@@ -79,7 +83,7 @@ class Cosines:
 
 @dataclass(frozen=True)
 class Ranges(compute.Reduction[Any]):
-    """(least, greatest) coordinate along each direction."""
+    """(smallest, largest) coordinate along each direction."""
 
     linear: Projector
 
@@ -97,7 +101,7 @@ class Ranges(compute.Reduction[Any]):
 
 
 def smoothest_modes(ranges: NDArray[Any], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(direction, mode j ≥ 1) of the ``count`` cosines of lowest frequency jπ/R in a box with these side lengths."""
+    """(direction, mode j ≥ 1) of the ``count`` cosines with the lowest frequency jπ/R in a box with these sides R."""
     sides = _positive(np.asarray(ranges, np.float64))
     most = np.ceil((count + 1) * sides / sides.max()).astype(np.int64) - 1
     directions = np.repeat(np.arange(len(sides)), most)
@@ -107,5 +111,5 @@ def smoothest_modes(ranges: NDArray[Any], count: int) -> tuple[NDArray[np.int64]
 
 
 def _positive(ranges: NDArray[Any]) -> NDArray[Any]:
-    """Side lengths, none of them zero: a direction without extent gets the shortest side that counts as one."""
+    """Side lengths, with zeros replaced by a tiny positive length."""
     return np.asarray(np.maximum(ranges, max(float(ranges.max()) * 1e-6, 1e-30)))

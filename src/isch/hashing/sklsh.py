@@ -1,7 +1,7 @@
 """SKLSH (Raginsky, Lazebnik 2009, *Locality-sensitive binary codes from shift-invariant kernels*).
 
-Bits are signs of randomly thresholded random Fourier features of the kernel K(u) = exp(−γ‖u‖²/2): their expected
-rate of difference depends on K(x − y) alone.
+Bits are signs of randomly thresholded random Fourier features of the kernel K(u) = exp(−γ‖u‖²/2). The expected share
+of bits in which x and y differ depends only on K(x − y).
 """
 
 import warnings
@@ -20,15 +20,21 @@ from isch.learned import Array, Expected
 from isch.parameters import POSITIVE, Interval
 
 NEIGHBOUR = 50
-ROUNDING = 1e-3  # of the length of a row: single precision leaves distances below this to chance
+ROUNDING = 1e-3  # of the length of a row; smaller distances are rounding errors of single precision
 PROBES = 100
 
 
 class SKLSH(LinearHasher):
     """Random Fourier features of a Gaussian kernel, thresholded at random.
 
-    Parameters: ``n_bits``; ``gamma``, the γ of the kernel, by default 1/r² where r is the mean distance from 100
-    random rows to their 50th neighbour; ``random_state``.
+    Parameters
+    ----------
+    n_bits : int
+        Bits per code.
+    gamma : float, optional
+        γ of the kernel; by default 1/r², where r is the mean distance from 100 random rows to their 50th neighbour.
+    random_state : int, RandomState or None
+        Seed of the random features.
     """
 
     name = "sklsh"
@@ -69,8 +75,7 @@ class SKLSH(LinearHasher):
         if radius > ROUNDING * float(np.sqrt(np.einsum("ij,ij->i", probes, probes).mean())):
             return radius**-2
         warnings.warn(
-            f"{self._label}: rows coincide with their neighbours, so that no bandwidth follows from the data; "
-            "gamma = 1 is used",
+            f"{self._label}: rows coincide with their neighbours, so the data gives no bandwidth; gamma = 1 is used",
             IschWarning,
             stacklevel=4,
         )
@@ -92,7 +97,7 @@ class Waves:
 def neighbour_distances(
     features: Features, mean: NDArray[np.float64], probes: NDArray[np.float32], neighbour: int
 ) -> NDArray[np.float32]:
-    """The distance from each (centred) probe, itself a row of ``features``, to its n-th neighbour but itself."""
+    """The distance from each (centred) probe, a row of ``features``, to its n-th neighbour, not counting itself."""
     squares = compute.run(NearestSquares(probes, mean, min(neighbour + 1, len(features))), features)
     return np.asarray(np.sqrt(np.maximum(squares.max(axis=1), 0)))
 

@@ -1,6 +1,6 @@
 """Sparse projections (Xia, He, Kohli, Sun 2015, *Sparse projections for high-dimensional binary codes*).
 
-Like ITQ, but the projection that encodes is a sparse matrix R, kept near an orthogonal surrogate T:
+Like ITQ, but the projection is a sparse matrix R that stays close to an orthogonal matrix T:
 min ‖B − X Tᵀ‖² + β‖X Tᵀ − X Rᵀ‖² with T orthogonal and a fixed share of zeros in R.
 """
 
@@ -24,15 +24,26 @@ from isch.learned import Array, Expected
 from isch.parameters import POSITIVE, Interval
 
 LANES = 64  # rows that are multiplied together
-COLUMNS = 2048  # of the projection handled at a time, so that their values of those rows stay in the cache of a core
+COLUMNS = 2048  # of the projection handled at a time, so that their values of these rows stay in a core's cache
 
 
 class SP(Hasher):
     """Signs of a learned sparse projection.
 
-    Parameters: ``n_bits``, below or above the number of features; ``sparsity``, the share of zeros in the projection;
-    ``beta``, the weight β of the sparse matrix in the objective; ``n_iter`` rounds; ``max_samples`` rows to learn from
-    (the principal directions come from all rows); ``random_state``.
+    Parameters
+    ----------
+    n_bits : int
+        Bits per code; may exceed the number of features.
+    sparsity : float
+        Share of zeros in the projection.
+    beta : float
+        β, the weight of the sparse matrix in the objective.
+    n_iter : int
+        Rounds of learning.
+    max_samples : int
+        Rows to learn from, drawn at random when there are more. The principal directions use all rows.
+    random_state : int, RandomState or None
+        Seed of the random choices.
     """
 
     name = "sp"
@@ -79,8 +90,8 @@ class SP(Hasher):
         empty = int((np.diff(self.sparse_projection_.indptr) == 0).sum())
         if empty:
             warnings.warn(
-                f"{self._label}: {empty} of {self.n_bits} rows of the projection are all zero, so that their bits are "
-                f"constant; a sparsity below {self.sparsity} avoids it",
+                f"{self._label}: {empty} of {self.n_bits} rows of the projection are all zero, so their bits are "
+                f"constant; use a sparsity below {self.sparsity}",
                 IschWarning,
                 stacklevel=3,
             )
@@ -88,8 +99,8 @@ class SP(Hasher):
     def _learn(self, Z: NDArray[np.float32], basis: pca.Principal, sparse: NDArray[np.float64]) -> NDArray[np.float64]:
         """T, from the data Z = X P in the coordinates of the principal directions P.
 
-        With P of full rank (m ≥ d) or the top m directions (m < d) the Procrustes step needs PᵀXᵀY only, and
-        PᵀXᵀX Rᵀ = n Λ Pᵀ Rᵀ, so that X itself is not needed again.
+        P has full rank (m ≥ d) or holds the top m directions (m < d). The Procrustes step then needs only PᵀXᵀY, and
+        PᵀXᵀX Rᵀ = n Λ Pᵀ Rᵀ, so X itself is not needed again.
         """
         P, scale = basis.directions, len(Z) * basis.variances[:, None]
         total = Z.sum(axis=0, dtype=np.float64)
@@ -131,7 +142,7 @@ class SparseProducts:
 
 
 def keep_largest(matrix: NDArray[np.float64], sparsity: float) -> NDArray[np.float64]:
-    """The matrix with all but the ⌈(1 − s) m d⌉ entries of largest modulus set to zero; ties at the cut are kept."""
+    """The matrix with all but its ⌈(1 − s) m d⌉ entries of largest modulus set to zero; ties at the cut are kept."""
     keep = int(np.ceil((1 - sparsity) * matrix.size - 1e-9))
     if keep >= matrix.size:
         return matrix
@@ -144,8 +155,8 @@ def keep_largest(matrix: NDArray[np.float64], sparsity: float) -> NDArray[np.flo
 def sparse_products(data: Any, indices: Any, indptr: Any, lanes: Any, out: Any) -> None:
     """The product of a CSR matrix (m, d) with sorted indices and ``lanes`` (d, LANES), into ``out`` (m, LANES).
 
-    A product of scipy.sparse reads and writes the whole result for each entry of the matrix; here four entries at a
-    time add to a sum that stays in registers and first-level cache.
+    scipy.sparse reads and writes a whole row of the result for each entry of the matrix. Here four entries at a time
+    add to a sum that stays in registers and the first-level cache.
     """
     position = indptr[:-1].copy()
     total = np.zeros(LANES, np.float32)

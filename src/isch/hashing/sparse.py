@@ -1,4 +1,4 @@
-"""The explicit sparse codes of the paper's equation (lasso), which ISCH never needs: for checking what it keeps."""
+"""The explicit sparse codes of the paper's equation "lasso". ISCH never needs them; they show what it preserves."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from isch.hashing.isch import ISCH
 def sparse_codes(X: Any, hasher: ISCH) -> NDArray[np.float32]:
     """c_i = argmin ½‖x_i − μ − D c‖² + η‖c‖₁ for every row: (n, atoms).
 
-    Costs a lasso a row, so it is meant for a few thousand rows.
+    Solves one lasso per row, so it is meant for a few thousand rows.
     """
     if not hasattr(hasher, "dictionary_"):
         raise InputError(

@@ -1,7 +1,8 @@
 """Step 2 of ISCH: the largest eigenvalues and eigenvectors of D Dᵀ (the paper's section "Approximate spectral
 decomposition"), and the weights f(λ).
 
-Dictionaries are ``atoms`` = Dᵀ (k, d). Neither D Dᵀ of a large d nor U_iᵀ D is ever held: sums run over slabs of atoms.
+Dictionaries are ``atoms`` = Dᵀ (k, d). For a large d, neither D Dᵀ nor U_iᵀ D is ever in memory as a whole: sums run
+over slabs of atoms.
 """
 
 import math
@@ -21,7 +22,7 @@ Vector = NDArray[np.float64]
 
 SLAB_ATOMS = 4096
 REDRAWS = 20
-OVERSAMPLING = 0.1  # further directions a randomised solver carries, as a share of those asked for
+OVERSAMPLING = 0.1  # additional directions in a randomised solver, as a share of those wanted
 POWER_ITERATIONS = 3
 
 
@@ -32,13 +33,13 @@ class Spectrum:
     eigenvalues: Vector  # (m,)
     eigenvectors: NDArray[np.float32]  # (d, m)
     n_blocks: int
-    share: float  # of the trace Σλ = k that a block (columns) or all blocks together (else) keep
-    typical: float  # eigenvalue of the whole spectrum, known or estimated
+    share: float  # of the trace Σλ = k in one block (columns) or in all blocks together (otherwise)
+    typical: float  # eigenvalue of the whole spectrum, computed or estimated
     rank: int | None  # of D, where the whole spectrum is known
 
 
 def exact(atoms: Atoms, n_bits: int, n_blocks: int) -> Spectrum:
-    """All of the spectrum, by the smaller of the two Gram matrices, in double precision."""
+    """The whole spectrum, from the smaller of the two Gram matrices, in double precision."""
     k, d = atoms.shape
     eigenvalues, vectors = np.linalg.eigh(gram(atoms if d <= k else np.ascontiguousarray(atoms.T)))
     eigenvalues, vectors = np.maximum(eigenvalues[::-1], 0), vectors[:, ::-1]
@@ -70,7 +71,7 @@ def columns(atoms: Atoms, n_bits: int, n_blocks: int, rng: np.random.Generator) 
 
 
 def sampled_bases(atoms: Atoms, n_blocks: int, size: int, rng: np.random.Generator) -> Iterator[NDArray[np.float64]]:
-    """U_i of the thin SVD C_i = U_i S_i V_iᵀ of each group; a group that is not of full rank is drawn again."""
+    """U_i of the thin SVD C_i = U_i S_i V_iᵀ of each group; a group without full rank is drawn again."""
     order = rng.permutation(len(atoms))
     groups, spare = order[: n_blocks * size].reshape(n_blocks, size), order[n_blocks * size :]
     tolerance = max(atoms.shape[1], size) * np.finfo(np.float32).eps
@@ -85,12 +86,12 @@ def sampled_bases(atoms: Atoms, n_blocks: int, size: int, rng: np.random.Generat
         else:
             raise InputError(
                 f"no {size} linearly independent atoms found in {REDRAWS} draws from {len(atoms)}; "
-                "expected a smaller n_bits or block_size, or more varied data"
+                "use a smaller n_bits or block_size, or more varied data"
             )
 
 
 def randomized(atoms: Atoms, n_bits: int, n_blocks: int, rng: np.random.Generator) -> Spectrum:
-    """Block power iteration (Halko, Martinsson, Tropp 2011), not in the paper: nearly exact and far cheaper."""
+    """Block power iteration (Halko, Martinsson, Tropp 2011). Not in the paper; nearly exact and far cheaper."""
     size = min(n_bits + max(16, math.ceil(OVERSAMPLING * n_bits)), *atoms.shape)
     if n_bits > size:
         raise InputError(f"n_bits must be at most the smaller side of the dictionary {atoms.shape}; got {n_bits}")
@@ -110,7 +111,7 @@ def randomized(atoms: Atoms, n_bits: int, n_blocks: int, rng: np.random.Generato
 
 
 def ritz_pairs(atoms: Atoms, U: NDArray[Any]) -> tuple[Vector, NDArray[Any]]:
-    """Eigenpairs of D Dᵀ within the span of orthonormal U, largest first: with A = Uᵀ D those of A Aᵀ, mapped back."""
+    """Eigenpairs of D Dᵀ within the span of orthonormal U, largest first: those of A Aᵀ for A = Uᵀ D, mapped back."""
     narrow = U.astype(np.float32)
     AAt = np.zeros((U.shape[1], U.shape[1]))
     for slab in slabs(atoms):
@@ -135,7 +136,7 @@ def slabs(rows: Atoms) -> Iterator[Atoms]:
 
 
 def checked_rank(eigenvalues: Vector, atoms: Atoms, n_bits: int) -> int:
-    """How many eigenvalues stand out from the rounding of the atoms; refuses more bits than that."""
+    """The number of eigenvalues above the rounding error of the atoms; refuses more bits than that."""
     tolerance = eigenvalues[0] * (max(atoms.shape) * np.finfo(np.float32).eps) ** 2
     rank = int((eigenvalues > tolerance).sum())
     if rank < n_bits:
@@ -144,22 +145,22 @@ def checked_rank(eigenvalues: Vector, atoms: Atoms, n_bits: int) -> int:
 
 
 def deal(n_bits: int, n_blocks: int) -> NDArray[np.intp]:
-    """Eigenvectors dealt out to the blocks in turn, so that each block holds strong and weak ones alike."""
+    """Deal eigenvectors to the blocks in turn, so that every block has strong and weak ones."""
     return np.arange(n_bits).reshape(-1, n_blocks).T.ravel()
 
 
 def completed(leading: Vector, atoms: Atoms) -> Vector:
-    """The whole spectrum from its leading part: what is left of its sum, the number of atoms, is spread evenly."""
+    """The spectrum, estimated from its leading part. Its sum is the number of atoms; the rest is spread evenly."""
     missing = min(atoms.shape) - len(leading)
     rest = max(0.0, len(atoms) - float(leading.sum()))
     return np.concatenate([leading, np.full(missing, rest / max(1, missing))])
 
 
 def telling(eigenvalues: Vector, atoms: Atoms) -> Vector:
-    """Of a dictionary with fewer atoms than dimensions those eigenvalues that random atoms would not have.
+    """The eigenvalues above the noise, for a dictionary with fewer atoms than dimensions.
 
-    Those of k random directions in d dimensions end at (1 + √(k/d))² (Marchenko and Pastur 1967). Few atoms of many
-    dimensions are nearly orthogonal, and most of their spectrum is such noise.
+    Few atoms in many dimensions are nearly orthogonal, so most of their spectrum is noise. The eigenvalues of k random
+    directions in d dimensions are at most (1 + √(k/d))² (Marchenko and Pastur 1967); only larger ones count.
     """
     k, d = atoms.shape
     told = eigenvalues[eigenvalues > (1 + math.sqrt(k / d)) ** 2]
@@ -169,8 +170,8 @@ def telling(eigenvalues: Vector, atoms: Atoms) -> Vector:
 def typical(eigenvalues: Vector) -> float:
     """(Σ √λ λ^¾ / Σ √λ)^(4/3): the power mean of the spectrum, each eigenvalue weighted by its singular value.
 
-    Used as λ*, where f peaks: well above the mean, which the many small eigenvalues drag down, and well below the
-    largest. docs/methods.md shows how it was found and how it fares.
+    Used as λ*, where f peaks. It lies well above the mean, which the many small eigenvalues pull down, and well below
+    the largest. docs/methods.md shows how it was found and how well it works.
     """
     roots = np.sqrt(eigenvalues)
     return float((np.sum(roots * eigenvalues**0.75) / np.sum(roots)) ** (4 / 3))

@@ -1,7 +1,7 @@
 """Spherical hashing (Heo, Lee, He, Chang, Yoon 2012, *Spherical hashing*).
 
-Bit i says whether a point lies in sphere i. The spheres are pushed and pulled until each holds half of the data and
-each pair shares a quarter; then the bits are balanced and independent pair by pair.
+Bit i says whether a point lies in sphere i. The spheres are moved until each holds half of the data and each pair
+shares a quarter. Then the bits are balanced and pairwise independent.
 """
 
 import warnings
@@ -29,8 +29,16 @@ Matrix = NDArray[np.float32]
 class SPH(Hasher):
     """Membership of learned spheres, compared by the spherical Hamming distance.
 
-    Parameters: ``n_bits``, any number; ``n_iter``, at most so many rounds of forces; ``max_samples`` rows to learn
-    from; ``random_state``.
+    Parameters
+    ----------
+    n_bits : int
+        Bits per code; may exceed the number of features.
+    n_iter : int
+        The largest number of times the spheres are moved.
+    max_samples : int
+        Rows to learn from, drawn at random when there are more.
+    random_state : int, RandomState or None
+        Seed of the random choices.
     """
 
     name = "sph"
@@ -59,7 +67,7 @@ class SPH(Hasher):
 
     @property
     def distance(self) -> distances.Distance:
-        """|a ⊕ b| / |a ∧ b|: what two points share inside spheres counts for more than what they share outside."""
+        """|a ⊕ b| / |a ∧ b|: two points are nearer, the more spheres hold both of them."""
         return distances.SphericalHamming()
 
     def _fit(self, features: Features) -> None:
@@ -73,7 +81,7 @@ class SPH(Hasher):
         self.pivots_, self.radii_, self.n_iter_ = self._arrange(X, pivots)
 
     def _arrange(self, X: Matrix, pivots: Matrix) -> tuple[Matrix, Matrix, int]:
-        """Move the spheres until they are balanced, or the rounds are over."""
+        """Move the spheres until they are balanced, at most ``n_iter`` times."""
         lengths = np.einsum("ij,ij->i", X, X)
         with progress.task("spheres", self.n_iter, "iterations") as advance:
             for done in range(self.n_iter + 1):
@@ -86,7 +94,7 @@ class SPH(Hasher):
         constant = int((inside.mean(axis=1) == 1).sum())
         if constant:
             warnings.warn(
-                f"{self._label}: {constant} of {self.n_bits} spheres hold every row, so that their bits carry no "
+                f"{self._label}: {constant} of {self.n_bits} spheres hold every row, so their bits carry no "
                 "information (do rows repeat?)",
                 IschWarning,
                 stacklevel=5,
@@ -119,13 +127,13 @@ class Depths:
 
 
 def halve(X: Matrix, lengths: Matrix, pivots: Matrix) -> tuple[Matrix, Matrix]:
-    """(squared radii (m,), membership as 0/1 (m, n)) of the spheres around these pivots that hold half of the rows."""
+    """(squared radii (m,), membership as 0/1 (m, n)) of spheres around these pivots that each hold half of the rows."""
     radii, inside = zip(*compute.iterate(Halving(X, lengths), pivots), strict=True)
     return np.concatenate(radii), np.concatenate(inside)
 
 
 class _OverSpheres:
-    """A pass over spheres, not over rows of features: few at a time, for each is compared with all rows."""
+    """A pass over spheres, not over rows of features; a few at a time, because each is compared with all rows."""
 
     def rows(self, _: int) -> int:
         return CHUNK
@@ -133,7 +141,7 @@ class _OverSpheres:
 
 @dataclass(frozen=True)
 class Halving(_OverSpheres, compute.Pass[tuple[Matrix, Matrix]]):
-    """(squared radii, membership) of the spheres around some pivots that hold half of the rows X."""
+    """(squared radii, membership) of spheres around some pivots that each hold half of the rows X."""
 
     X: Matrix
     lengths: Matrix
@@ -161,7 +169,7 @@ def shared(inside: Matrix) -> NDArray[np.float64]:
 
 
 def balanced(overlaps: NDArray[np.float64], n: int) -> bool:
-    """Whether the pairwise overlaps are near n/4 on average and among themselves."""
+    """Whether the pairwise overlaps are near n/4 on average and near each other."""
     pairs = overlaps[np.triu_indices(len(overlaps), 1)]
     if not len(pairs):
         return True
