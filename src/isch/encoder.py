@@ -130,7 +130,7 @@ class Encoder:
         if self.describer is None:
             raise InputError(
                 f"{_name(source)} is a picture, but the model was learned from feature vectors and does not say how "
-                "pictures are described; expected features, or a model learned from a file of isch describe"
+                "pictures are described; expected features, or a model learned from a file made by isch describe"
             )
         return PictureFeatures(self.describer, source)
 

@@ -39,7 +39,12 @@ def describer(name: str, /, **parameters: Any) -> "Describer":
     name : str
         One of ``isch.describe.DESCRIPTORS``, or several joined by ``+``, whose vectors are put side by side.
     **parameters
-        Those of the class; of several, a parameter goes to every one that has it.
+        Parameters of the class. With several descriptors, a parameter goes to each one that has it.
+
+    Returns
+    -------
+    Describer
+        Not fitted yet.
 
     Examples
     --------
@@ -59,7 +64,23 @@ def describer(name: str, /, **parameters: Any) -> "Describer":
 
 
 def load(path: str | os.PathLike[str]) -> "Describer":
-    """The describer of a model file, fitted as it was; or the one that made a feature file of ``isch describe``."""
+    """Load a describer.
+
+    Parameters
+    ----------
+    path : path-like
+        A model file, or a feature file written by ``isch describe``, which holds the describer that made it.
+
+    Returns
+    -------
+    Describer
+        Fitted as it was when it was saved.
+
+    Raises
+    ------
+    FileError
+        The file does not exist, is damaged, or holds no describer.
+    """
     from isch.describe.files import model_file
 
     with model_file(path) as model:
@@ -67,7 +88,7 @@ def load(path: str | os.PathLike[str]) -> "Describer":
 
 
 def restore(part: "Part", path: str | os.PathLike[str]) -> "Describer":
-    """The describer that a part of the model file ``path`` holds."""
+    """The describer in one part of the model file ``path``."""
     return DESCRIPTORS.restore(part, path)
 
 

@@ -1,8 +1,9 @@
 """The contract of every descriptor: a scikit-learn transformer from pictures to feature vectors.
 
-A descriptor gives ``_describe(batch)``, one vector a picture, and may give ``_prepare(image)``, which makes of one
-decoded picture what ``_describe`` takes (a resized or grey version, local descriptors), and ``_fit(pictures)``, which
-learns attributes ending in ``_``. Finding, decoding, batching, threads, failures and saving are written here once.
+A descriptor implements ``_describe(batch)``, which returns one vector per picture. It may also implement
+``_prepare(image)``, which turns one decoded picture into what ``_describe`` takes (a smaller or grey version, local
+descriptors), and ``_fit(pictures)``, which sets attributes ending in ``_``. Finding, decoding, batching, threads,
+failures and saving are written once, here.
 """
 
 from collections.abc import Iterable, Iterator, Sequence, Sized
@@ -27,21 +28,34 @@ if TYPE_CHECKING:
 class Described:
     """The outcome of one batch of pictures."""
 
-    positions: list[int]  # in the input, of the pictures that were described
-    vectors: Block | None  # one row each; None if there are none
-    failures: list[Failure]  # of the pictures that were not
+    positions: list[int]  # of the described pictures in the input
+    vectors: Block | None  # one row per described picture; None if there are none
+    failures: list[Failure]  # one per picture that could not be described
 
 
 class Describer(Learner):
-    """Base of all descriptors."""
+    """Base class of all descriptors.
+
+    A describer is a scikit-learn transformer from pictures to feature vectors.
+    """
 
     learns: ClassVar[bool] = False  # whether ``fit`` must come before ``transform``
     batch_size: ClassVar[int] = 64  # pictures that one thread describes at once
 
     def fit(self, images: Any, y: None = None) -> Self:
-        """Learn from pictures, if this descriptor learns: a folder, or paths, arrays or PIL images, or an iterator.
+        """Learn from pictures, if this descriptor learns.
 
-        Pictures that cannot be read are passed over here; ``transform`` names them.
+        Parameters
+        ----------
+        images : path or iterable
+            A folder, or an iterable of paths, arrays, bytes of picture files, or PIL images. Pictures that cannot be
+            read are skipped; ``transform`` reports them.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
         """
         self._check_parameters()
         if self.learns:
@@ -49,16 +63,42 @@ class Describer(Learner):
         return self
 
     def transform(self, images: Any) -> Any:
-        """One vector a picture, float32 (n, n_features_out); a CSR array where the descriptor is sparse."""
+        """Describe pictures.
+
+        Parameters
+        ----------
+        images : path or iterable
+            As for ``fit``.
+
+        Returns
+        -------
+        ndarray of float32, (n, n_features_out)
+            One vector per picture; a CSR array if the descriptor is sparse.
+
+        Raises
+        ------
+        FileError, InputError
+            A picture cannot be read or described; the message names it.
+        """
         blocks = [batch.vectors for batch in self.batches(images, strict=True) if batch.vectors is not None]
         if not blocks:
             raise InputError("n_samples = 0: there are no pictures to describe")
         return stack(blocks)
 
     def batches(self, images: Any, strict: bool = False) -> Iterator[Described]:
-        """Vectors batch by batch on all cores, in order, for more pictures than fit in memory.
+        """Describe pictures batch by batch on all cores, in order, for results larger than memory.
 
-        A picture that cannot be used is named in its batch's ``failures``; with ``strict`` it raises.
+        Parameters
+        ----------
+        images : path or iterable
+            As for ``fit``.
+        strict : bool
+            Whether a picture that cannot be described raises an error. Otherwise its batch lists it in ``failures``.
+
+        Yields
+        ------
+        Described
+            The outcome of the next batch.
         """
         self._check_parameters()
         self._check_fitted()
@@ -70,7 +110,7 @@ class Describer(Learner):
                 yield batch
 
     def describe(self, images: Sequence[Image]) -> Any:
-        """Vectors of decoded pictures (uint8, (height, width, 3)), in this thread."""
+        """The vectors of decoded pictures (uint8, (height, width, 3)), computed in this thread."""
         return self._describe([self._prepare(image) for image in images])
 
     @property
@@ -79,13 +119,13 @@ class Describer(Learner):
         raise NotImplementedError
 
     def __add__(self, other: "Describer") -> "Fusion":
-        """Both, side by side: each vector normalised, then the whole."""
+        """Both descriptors side by side: each vector is normalised, then the whole."""
         from isch.describe.fusion import Fusion
 
         return Fusion([*self._parts(), *other._parts()]) if isinstance(other, Describer) else NotImplemented
 
     def get_feature_names_out(self, input_features: None = None) -> NDArray[np.object_]:
-        """gist0, gist1, ..."""
+        """The names of the values of a vector: gist0, gist1, …"""
         return np.array([f"{self.name}{i}" for i in range(self.n_features_out)], dtype=object)
 
     def _fit(self, pictures: Iterable[Source]) -> None:
@@ -94,19 +134,19 @@ class Describer(Learner):
 
     @property
     def _side(self) -> int | None:
-        """The side that ``_prepare`` shrinks pictures to, if any; larger JPEGs may then be decoded at reduced size."""
+        """The side to which ``_prepare`` shrinks pictures, if it does; large JPEGs are then decoded at reduced size."""
         return None
 
     def _prepare(self, image: Image) -> Any:
-        """What ``_describe`` takes, of one decoded picture."""
+        """Turn one decoded picture into what ``_describe`` takes."""
         return image
 
     def _describe(self, batch: Sequence[Any]) -> Block:
-        """One vector for each prepared picture; runs in several threads at once."""
+        """One vector per prepared picture; runs in several threads at once."""
         raise NotImplementedError
 
     def _prepared(self, pictures: Iterable[Source], label: str) -> Iterator[Any]:
-        """Prepared pictures in order, those that can be read; raises if there are none."""
+        """The prepared pictures in order, without those that cannot be read; raises if none can."""
         total = len(pictures) if isinstance(pictures, Sized) else 0
         failure: Exception = InputError("n_samples = 0: there are no pictures to learn from")
         count = 0
@@ -136,7 +176,7 @@ class Describer(Learner):
         return Described(positions, self._describe(prepared) if prepared else None, failures)
 
     def _attempt(self, item: tuple[int, Source]) -> Any:
-        """A prepared picture, or the error of one that cannot be used."""
+        """A prepared picture, or the error if it cannot be used."""
         try:
             return self._load(*item)
         except (FileError, InputError) as error:

@@ -21,7 +21,21 @@ from isch.parameters import StrOptions
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class BoW(WordsDescriber):
-    """Histogram of visual words, ``n_words`` numbers; ``idf`` weighs rare words up."""
+    """Histogram of visual words, ``n_words`` values.
+
+    Parameters
+    ----------
+    n_words : int
+        Size of the vocabulary.
+    norm : {"l1", "l2"}
+        Whether the values sum to one or the vector has length one.
+    idf : bool
+        Whether rare words count more, by their inverse document frequency.
+
+    Notes
+    -----
+    The other parameters are those of ``LocalDescriber`` and ``WordsDescriber``.
+    """
 
     n_words: int = 1000
     norm: str = "l1"
@@ -68,7 +82,7 @@ def histograms(words: Labels, owners: Labels, n_pictures: int, n_words: int) -> 
 
 
 def inverse_document_frequency(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """log(N / n_k), where n_k of N pictures hold word k; a word that none holds counts as held by one."""
+    """log(N / n_k), where n_k of N pictures contain word k; n_k is at least 1."""
     return np.asarray(np.log(len(counts) / np.maximum((counts > 0).sum(axis=0), 1)))
 
 

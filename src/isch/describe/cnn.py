@@ -1,8 +1,8 @@
-"""Features of a convolutional network, by any ONNX model through onnxruntime; EfficientNet-Lite0 unless one is given.
+"""Features of a convolutional network: any ONNX model, run by onnxruntime. The default is EfficientNet-Lite0.
 
-How a model wants its pictures is read from its metadata entry ``preprocessing``, JSON with any of
-{"side", "crop", "mean", "std", "channels"}, or given as parameters. A picture's middle square (``crop`` of its shorter
-side) is resized to ``side``, and (x − mean) / std taken of its values from 0 to 255.
+How to prepare pictures for a model is read from its metadata entry ``preprocessing``, JSON with any of
+{"side", "crop", "mean", "std", "channels"}, or given as parameters. The middle square of a picture (``crop`` of its
+shorter side) is resized to ``side``, and its values from 0 to 255 become (x − mean) / std.
 """
 
 import json
@@ -29,9 +29,26 @@ PREPROCESSING = "preprocessing"  # the metadata entry
 class CNN(Describer):
     """The output of a layer of a convolutional network; 1,280 values with the defaults.
 
-    ``model`` is the path of an ONNX model; ``layer`` the name of an output, of a tensor inside, or of a node. A layer
-    of feature maps is averaged over its positions. ``side``, ``crop``, ``mean``, ``std`` and ``channels`` say how
-    pictures are prepared where the model does not. ``normalise`` divides vectors by their length.
+    Parameters
+    ----------
+    model : path-like, optional
+        An ONNX model; by default EfficientNet-Lite0.
+    layer : str, optional
+        The name of an output, a node, or a tensor inside the model. Feature maps are averaged over their positions.
+    side : int, optional
+        Side of the square that the model takes.
+    crop : float, optional
+        Side of the middle square, as a fraction of the picture's shorter side.
+    mean, std : float or list of three floats, optional
+        Subtracted from the values (0 to 255), then divided by; one per channel if they differ.
+    channels : {"RGB", "BGR"}, optional
+        The order of the colours in the model's input.
+    normalise : bool
+        Whether to divide each vector by its length.
+
+    Notes
+    -----
+    ``side``, ``crop``, ``mean``, ``std`` and ``channels`` override the model's metadata.
     """
 
     name = "cnn"
@@ -90,7 +107,7 @@ class CNN(Describer):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._preprocessing()  # so that a model that cannot be used stops the work before the first picture
+        self._preprocessing()  # a model that cannot be used fails here, before the first picture
 
     def _network(self) -> "Network":
         if self.model is None:
@@ -121,7 +138,7 @@ class Preprocessing:
 
 
 class Network:
-    """A model, one layer of which is wanted. Runs in the calling thread, so several threads may each run a batch."""
+    """A model and the layer whose values are wanted. Runs in the calling thread; several threads may use it at once."""
 
     def __init__(self, content: str | bytes, layer: str | None) -> None:
         self._where = "the model" if isinstance(content, bytes) else content
@@ -143,7 +160,7 @@ class Network:
         self.n_features = out[1] if out and len(out) in (2, 4) and isinstance(out[1], int) else None
 
     def preprocessing(self, given: dict[str, Any]) -> Preprocessing:
-        """What the metadata says, replaced by what is given."""
+        """The model's metadata, overridden by the parameters given."""
         want = {"side": self.side, "crop": 1.0, "channels": "RGB"} | self._metadata | given
         missing = [key for key in ("side", "mean", "std") if want.get(key) is None]
         if missing:
@@ -157,13 +174,13 @@ class Network:
             mean, std = (np.broadcast_to(np.asarray(want[key], np.float32), 3) for key in ("mean", "std"))
             return Preprocessing(int(want["side"]), float(want["crop"]), mean, std, str(want["channels"]))
         except (TypeError, ValueError) as error:
-            expected = "a whole number as side, and one number or three as mean and std"
+            expected = "an integer as side, and one or three numbers as mean and std"
             raise ParameterError(f"{self._where}: expected {expected}; got {want} ({error})") from error
 
     def run(
         self, pictures: NDArray[np.uint8], mean: NDArray[np.float32], std: NDArray[np.float32]
     ) -> NDArray[np.float32]:
-        """The layer of squares (n, side, side, 3), one row each."""
+        """The values of the layer for squares (n, side, side, 3), one row per square."""
         channels = (3, 1, 1) if self._first_channels else 3
         x = (np.moveaxis(pictures, 3, 1) if self._first_channels else pictures).astype(np.float32, order="C")
         x -= mean.reshape(channels)
@@ -207,7 +224,7 @@ def _only_output(session: Any, where: str) -> str:
 
 
 def _with_output(content: str | bytes, layer: str, where: str) -> tuple[bytes, str]:
-    """The model cut so that it gives a tensor from inside, by the tensor's or the node's name."""
+    """The model, changed to output a tensor from inside, named by the tensor or its node."""
     onnx = require("onnx", "images")
     proto = onnx.load_model_from_string(content) if isinstance(content, bytes) else onnx.load(content)
     tensors = {name: name for node in proto.graph.node for name in node.output}
@@ -221,7 +238,7 @@ def _with_output(content: str | bytes, layer: str, where: str) -> tuple[bytes, s
 
 
 def _unknown_layer(where: str, layer: str, graph: Any) -> ParameterError:
-    """Names the outputs, and the layers whose names are nearest; a model has hundreds, and weights besides."""
+    """Lists the outputs and the layers with similar names only: a model has hundreds of layers."""
     from difflib import get_close_matches
 
     outputs = [output.name for output in graph.output]

@@ -1,4 +1,4 @@
-"""What BoW, VLAD, Fisher vectors and LLC share: dense SIFT of a picture, and visual words learned from a sample."""
+"""What BoW, VLAD, Fisher vectors and LLC share: dense SIFT of a picture and visual words learned from a sample."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,17 +20,32 @@ from isch.parameters import POSITIVE, Interval
 Matrix = NDArray[np.float32]
 Labels = NDArray[np.intp]
 
-SAMPLE_PER_PICTURE = 50  # descriptors wanted of one picture: more pictures teach more than more patches of one
+SAMPLE_PER_PICTURE = 50  # descriptors per picture to learn from: more pictures are better than more patches of one
 BLOCK = 1024  # descriptors compared with all words at once
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LocalDescriber(Describer):
-    """Base of descriptors that sum up dense SIFT.
+    """Base of descriptors that summarise dense SIFT.
 
-    Patches of ``patch`` pixels, ``step`` apart, in the picture at each of ``scales`` of its size, after its longer side
-    was brought to at most ``max_side`` and at least ``min_side``. The defaults are those of the public ILSVRC features;
-    for thumbnails a smaller ``step`` gives enough patches.
+    The defaults are those of the public ILSVRC features. For thumbnails use a smaller ``step`` to get enough patches.
+
+    Parameters
+    ----------
+    patch : int
+        Side of a patch in pixels, a multiple of 4.
+    step : int
+        Distance between patches in pixels.
+    scales : sequence of float
+        SIFT is computed at each of these fractions of the picture's size.
+    max_side, min_side : int
+        The picture is first shrunk or enlarged so that its longer side lies between the two.
+    root : bool
+        Whether to use RootSIFT.
+    max_descriptors : int
+        Descriptors to learn from, drawn at random.
+    random_state : int or None
+        Seed of the random choices.
     """
 
     patch: int = 20
@@ -66,11 +81,11 @@ class LocalDescriber(Describer):
 
     @property
     def _n_pictures(self) -> int:
-        """Pictures to learn from, at most."""
+        """The largest number of pictures to learn from."""
         return -(-self.max_descriptors // SAMPLE_PER_PICTURE)
 
     def _sample(self, pictures: Iterable[Source], rng: np.random.Generator) -> Matrix:
-        """At most ``max_descriptors`` descriptors of pictures chosen at random."""
+        """At most ``max_descriptors`` descriptors, from pictures chosen at random."""
         chosen = choose(pictures, self._n_pictures, rng)
         return sample((local.values for local in self._prepared(chosen, "dense SIFT")), self.max_descriptors, rng)
 
@@ -105,9 +120,9 @@ class WordsDescriber(LocalDescriber):
 
 
 def sample(parts: Iterable[Matrix], n: int, rng: np.random.Generator) -> Matrix:
-    """``n`` rows drawn without replacement from all parts, in their order; holds fewer than 2 n and a part at a time.
+    """``n`` rows drawn without replacement from all parts, in order; fewer than 2 n and one part are in memory.
 
-    Each row draws a number, and the ``n`` smallest stay: every subset is as likely, however many rows will come.
+    Each row draws a random number, and the rows with the ``n`` smallest are kept, so every subset is equally likely.
     """
     kept, numbers = np.empty((0, sift.LENGTH), np.float32), np.empty(0)
     waiting: list[tuple[Matrix, NDArray[np.float64]]] = []
@@ -122,7 +137,7 @@ def sample(parts: Iterable[Matrix], n: int, rng: np.random.Generator) -> Matrix:
 
 
 def _smallest(parts: Sequence[tuple[Matrix, NDArray[np.float64]]], n: int) -> tuple[Matrix, NDArray[np.float64]]:
-    """The rows with the ``n`` smallest numbers, and their numbers, in their order."""
+    """The rows with the ``n`` smallest numbers, and these numbers, in the original order."""
     rows, numbers = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     if len(rows) > n:
         chosen = np.sort(np.argpartition(numbers, n - 1)[:n])
@@ -139,7 +154,7 @@ def need(n_descriptors: int, n: int, parameter: str) -> None:
 
 
 def joined(batch: Sequence[Local]) -> tuple[Matrix, Labels]:
-    """(descriptors of all pictures, the number of each one's picture)."""
+    """(descriptors of all pictures, position of the picture that each belongs to)."""
     owners = np.repeat(np.arange(len(batch)), [len(local.values) for local in batch])
     return np.concatenate([local.values for local in batch]), owners
 
@@ -156,5 +171,5 @@ def nearest_word(descriptors: Matrix, words: Matrix) -> Labels:
 
 
 def half_squares(words: Matrix) -> Matrix:
-    """Half the squared length of each word: ‖x − w‖² / 2 is smallest where ‖w‖² / 2 − x·w is."""
+    """Half the squared length of each word: ‖x − w‖² is smallest where ‖w‖² / 2 − x·w is."""
     return np.asarray(np.einsum("ij,ij->i", words, words, dtype=np.float64) / 2, np.float32)

@@ -27,7 +27,7 @@ PREPROCESSING = {"side": SIDE, "crop": 1.0, "mean": [127.0] * 3, "std": [128.0] 
 
 
 def model() -> str | bytes:
-    """The path of the graph in the user's cache; its bytes where nothing can be written."""
+    """The path of the graph in the user's cache, or its bytes if the cache cannot be written."""
     source = _source()
     key = hashlib.sha256(source.read_bytes() + bytes([GRAPH_VERSION])).hexdigest()[:16]
     cached = cache_folder() / f"efficientnet-lite0-{key}.onnx"
@@ -44,7 +44,7 @@ def model() -> str | bytes:
 
 
 def classifier() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """(weights (1000, 1280), offsets (1000,)) of the last layer, from features to the kinds of ImageNet."""
+    """(weights (1000, 1280), offsets (1000,)) of the last layer, from features to ImageNet's classes."""
     tensors = weights.read(_source())
     return tensors["_fc.weight"], tensors["_fc.bias"]
 

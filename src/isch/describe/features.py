@@ -1,4 +1,4 @@
-"""Pictures as a feature matrix: described when their rows are read."""
+"""Pictures as a feature matrix whose rows are computed when they are read."""
 
 import os
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from isch.features import Block, Features
 
 
 class PictureFeatures(Features):
-    """One row per picture; a picture that cannot be read is an error, which names it."""
+    """One row per picture. A picture that cannot be read raises an error that names it."""
 
     def __init__(self, describer: Describer, pictures: Any) -> None:
         self._describer = describer

@@ -19,7 +19,7 @@ ATTACHMENT = "describer"  # in an HDF5 file a dataset of bytes, beside others a 
 
 
 def kept(path: Path, make: "Callable[[], Describer]") -> "Describer":
-    """The describer that interrupted work has left at ``path``, or a new one, which is left there."""
+    """The describer that interrupted work saved at ``path``, or a new one, which is then saved there."""
     from isch.describe import load
 
     if path.exists():
@@ -30,7 +30,7 @@ def kept(path: Path, make: "Callable[[], Describer]") -> "Describer":
 
 
 def describer_of(features: Any) -> "Describer | None":
-    """The describer that made a feature file, or a folder of such files; None where the features do not say."""
+    """The describer that made a feature file or a folder of such files; None if they do not tell."""
     from isch.describe import load
 
     if not isinstance(features, str | os.PathLike):
@@ -47,14 +47,14 @@ def describer_of(features: Any) -> "Describer | None":
 
 @contextmanager
 def model_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """The model file itself, or the one that a feature file carries."""
+    """The model file itself, or the one inside a feature file."""
     source = Path(path)
     if source.suffix in SUFFIXES and source.suffix not in HDF5:
         yield source.with_suffix(f".{ATTACHMENT}")
     elif source.suffix in HDF5:
         content = attachment(source, ATTACHMENT)
         if content is None:
-            raise FormatError(f"{path}: does not say how its features were made; expected a file of isch describe")
+            raise FormatError(f"{path}: does not tell how its features were made; expected a file made by isch describe")
         with TemporaryDirectory() as folder:
             copy = Path(folder) / "model"
             copy.write_bytes(content)

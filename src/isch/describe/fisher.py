@@ -24,7 +24,7 @@ from isch.parameters import POSITIVE, Interval
 Doubles = NDArray[np.float64]
 
 MIN_VARIANCE = 1e-6
-MIN_SHARE = 1e-4  # of the variance of all descriptors, that each component keeps at the start
+MIN_SHARE = 1e-4  # of the variance of all descriptors: the smallest variance of a component at the start
 
 
 class Mixture(NamedTuple):
@@ -37,10 +37,22 @@ class Mixture(NamedTuple):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Fisher(LocalDescriber):
-    """2 × ``n_words`` × ``n_dimensions`` numbers: gradients by the means, then by the deviations.
+    """Fisher vectors of 2 × ``n_words`` × ``n_dimensions`` values: gradients by the means, then by the deviations.
 
-    Descriptors are first reduced by PCA to ``n_dimensions`` (128 keeps them as they are). ``improved`` takes signed
-    square roots and brings the vector to length one.
+    Parameters
+    ----------
+    n_words : int
+        Components of the mixture.
+    n_dimensions : int
+        Descriptors are first reduced to this dimension by PCA; 128 keeps them as they are.
+    improved : bool
+        Whether to take signed square roots and scale the vector to length one.
+    n_iter : int
+        Rounds of expectation maximisation.
+
+    Notes
+    -----
+    The other parameters are those of ``LocalDescriber``.
     """
 
     n_words: int = 64
@@ -89,7 +101,7 @@ class Fisher(LocalDescriber):
 
 
 def principal_axes(centred: NDArray[np.floating[Any]], n: int) -> Doubles:
-    """The ``n`` directions (D, n) of largest variance; the unit vectors if that is all of them."""
+    """The ``n`` directions (D, n) of largest variance; the unit vectors if n = D."""
     if n == centred.shape[1]:
         return np.eye(n)
     _, vectors = np.linalg.eigh(np.asarray(centred.T @ centred, np.float64))
@@ -97,7 +109,7 @@ def principal_axes(centred: NDArray[np.floating[Any]], n: int) -> Doubles:
 
 
 def fit_mixture(X: Matrix, n_words: int, n_iter: int, rng: np.random.Generator) -> Mixture:
-    """Expectation maximisation, begun from k-means; components that k-means leaves empty are left out."""
+    """Expectation maximisation, starting from k-means; components that k-means leaves empty are dropped."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.mixture import GaussianMixture
 
@@ -114,7 +126,7 @@ def fit_mixture(X: Matrix, n_words: int, n_iter: int, rng: np.random.Generator) 
         reg_covar=MIN_VARIANCE,
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a mixture that still moves a little is as good a model
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a mixture that still changes a little is just as good
         model.fit(X.astype(np.float64))
     return Mixture(model.weights_, model.means_, np.sqrt(model.covariances_))
 

@@ -1,4 +1,4 @@
-"""Several descriptors side by side: each vector L2-normalised, concatenated, and the whole L2-normalised."""
+"""Several descriptors side by side: each vector is L2-normalised, they are concatenated, and the whole is again."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Self
@@ -15,7 +15,13 @@ from isch.features import Block
 
 
 class Fusion(Describer):
-    """``LE() + LBP()``: the descriptors of ``describers`` side by side."""
+    """Several descriptors side by side, as made by ``LE() + LBP()``.
+
+    Parameters
+    ----------
+    describers : list of Describer
+        The parts, in order.
+    """
 
     name = "fusion"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"describers": [list, tuple]}

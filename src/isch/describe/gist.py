@@ -1,9 +1,9 @@
-"""GIST: how strongly a picture answers Gabor filters of several scales and orientations, averaged over blocks.
+"""GIST: how strongly a picture responds to Gabor filters of several scales and orientations, averaged over blocks.
 
-A. Oliva, A. Torralba, "Modeling the shape of the scene", IJCV 2001. Two variants are in circulation:
+A. Oliva, A. Torralba, "Modeling the shape of the scene", IJCV 2001. Two variants are in use:
 
-A  the original and LEAR's, as for web-scale search (Douze et al., CIVR 2009): the picture at 32 × 32, no padding.
-B  the LabelMe toolbox's LMgist: the middle square at 256 × 256, stretched to 0–255, 32 pixels of mirror padding.
+A  the original and LEAR's, for web-scale search (Douze et al., CIVR 2009): the picture at 32 × 32, no padding.
+B  LMgist of the LabelMe toolbox: the middle square at 256 × 256, stretched to 0–255, 32 pixels of mirror padding.
 
 Values are ordered by channel, filter (scale outer, orientation inner), block column, block row.
 """
@@ -28,7 +28,7 @@ PREFILTER_PADDING = 5
 CONTRAST_FLOOR = 0.2
 SIDES = {"A": 32, "B": 256}
 PADDING = {"A": 0, "B": 32}
-CACHED_BYTES = 1 << 20  # work on so many pictures at once that one filter's responses stay in the cache
+CACHED_BYTES = 1 << 20  # of one filter's responses: few enough pictures at once that they stay in the cache
 
 Floats = NDArray[np.float32]
 Spectra = NDArray[np.complex64]
@@ -37,9 +37,18 @@ Spectra = NDArray[np.complex64]
 class GIST(Describer):
     """GIST descriptor; 512 values with the defaults.
 
-    ``variant`` is A or B as above; ``side`` replaces the variant's picture size (even); ``colour`` describes each
-    channel (three times as long); ``orientations`` are the numbers of filters per scale, from fine to coarse;
-    ``blocks`` is the number of blocks along a side.
+    Parameters
+    ----------
+    variant : {"A", "B"}
+        See the top of this module.
+    side : int, optional
+        Side of the picture, even; by default that of the variant.
+    colour : bool
+        Whether to describe each colour channel, which makes vectors three times as long.
+    orientations : sequence of int
+        Filters per scale, from fine to coarse.
+    blocks : int
+        Blocks along each side.
     """
 
     name = "gist"
@@ -90,7 +99,7 @@ class GIST(Describer):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if not self.orientations or min(self.orientations) < 1:
-            raise ParameterError(f"orientations must be counts of at least 1, one a scale; got {self.orientations!r}")
+            raise ParameterError(f"orientations must be counts of at least 1, one per scale; got {self.orientations!r}")
         if self._side % 2 or self._side < 2 * self.blocks:
             raise ParameterError(
                 f"side must be even and at least twice the number of blocks ({self.blocks}); got {self._side}"
@@ -98,7 +107,7 @@ class GIST(Describer):
 
 
 def stretched(planes: Floats) -> Floats:
-    """Values from 0 to 255, the smallest to the largest; a constant picture becomes 0."""
+    """Values stretched so that the smallest becomes 0 and the largest 255; a constant picture becomes 0."""
     low, high = planes.min(), planes.max()
     return np.asarray((planes - low) * np.float32(255 / max(high - low, 1e-6)), np.float32)
 
@@ -139,7 +148,7 @@ def smoothed(x: Floats, low_pass: Floats) -> Floats:
 
 @lru_cache(maxsize=8)
 def pooling(side: int, blocks: int, padding: int) -> Floats:
-    """P (side + 2 · padding, blocks): v P are the means of v over blocks with edges floor(i · side / blocks)."""
+    """P (side + 2 · padding, blocks), such that v P are the means of v over blocks with edges ⌊i · side / blocks⌋."""
     edges = np.arange(blocks + 1) * side // blocks
     matrix = np.zeros((side + 2 * padding, blocks), np.float32)
     for block, (start, stop) in enumerate(pairwise(edges)):

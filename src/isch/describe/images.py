@@ -1,6 +1,6 @@
-"""Pictures as they are found: finding them in folders, and decoding each to 8-bit RGB.
+"""Finding pictures in folders, and decoding each to 8-bit RGB.
 
-A picture is a path, the bytes of a file, an array or a PIL image; decoded it is uint8 (height, width, 3).
+A picture is a path, the bytes of a file, an array or a PIL image. A decoded picture is uint8 (height, width, 3).
 """
 
 import io
@@ -45,10 +45,10 @@ class Listing:
 
 
 def find(folder: str | os.PathLike[str]) -> Listing:
-    """All pictures below a folder, sorted.
+    """Find all pictures below a folder, sorted.
 
-    A picture is a regular file with a usual suffix, or without suffix and with a picture's first bytes. Hidden files
-    and folders are left out. Links are followed, each real folder is entered once, so loops end.
+    A picture is a regular file with a known suffix, or without a suffix but with the first bytes of a picture. Hidden
+    files and folders are left out. Links are followed, but each real folder is entered only once, so loops end.
     """
     top = os.fspath(folder)
     if not os.path.isdir(top):
@@ -62,7 +62,7 @@ def find(folder: str | os.PathLike[str]) -> Listing:
 
 
 def _enter(folder: str, listing: Listing, seen: set[tuple[int, int]]) -> list[str]:
-    """Add the pictures of one folder to the listing; gives its subfolders."""
+    """Add the pictures of one folder to the listing; returns its subfolders."""
     try:
         info = os.stat(folder)
         if (info.st_dev, info.st_ino) in seen:
@@ -103,7 +103,7 @@ def _looks_like_picture(path: str) -> bool:
 
 
 def sources(images: Any) -> Iterable[Source]:
-    """The pictures in what a user gave: a folder, one picture, an array of pictures, or any iterable of pictures."""
+    """The pictures in the input: a folder, one picture, an array of pictures, or any iterable of pictures."""
     if isinstance(images, str | os.PathLike):
         return find(images).paths if os.path.isdir(images) else [images]
     if isinstance(images, bytes) or _is_pil(images):
@@ -133,7 +133,7 @@ def groups(items: Iterable[Source], size: int) -> Iterator[tuple[int, list[Sourc
 
 
 def choose(items: Iterable[Source], n: int, rng: np.random.Generator) -> list[Source]:
-    """``n`` items drawn without replacement, in their order; one pass over an iterator, holding ``n`` at a time."""
+    """``n`` items drawn without replacement, in order; reads an iterator once, with ``n`` items in memory."""
     if isinstance(items, Sequence | np.ndarray):
         rows = np.sort(rng.choice(len(items), n, replace=False)) if n < len(items) else range(len(items))
         return [items[row] for row in rows]
@@ -151,32 +151,36 @@ def name_of(source: Source, position: int) -> str:
 
 
 def decode(source: Source, side: int | None = None, limits: Limits = LIMITS) -> Image:
-    """The picture as uint8 (height, width, 3).
+    """Decode a picture to uint8 (height, width, 3).
 
-    Orientation is applied, transparency lies on white, of an animation the first frame is taken.
+    The picture is turned upright, transparent parts become white, and of an animation the first frame is used.
 
     Parameters
     ----------
     source
         A path, the bytes of a file, an array or a PIL image.
     side
-        The side that the picture will be shrunk to, if known. A JPEG whose sides are more than twice as long may then
-        be decoded at a half, quarter or eighth of its size, and a large picture of another format be shrunk.
+        The side to which the picture will be shrunk, if known. A JPEG more than twice as large may then be decoded at
+        1/2, 1/4 or 1/8 of its size, and a large picture of another format may be shrunk while it is decoded.
     limits
-        What the picture may cost; checked before anything is decoded.
+        How much the picture may cost; checked before anything is decoded.
+
+    Returns
+    -------
+    ndarray of uint8, (height, width, 3)
 
     Raises
     ------
     FileError
-        The file cannot be read; as ``FormatError`` if it is not a picture, damaged or too large.
+        The file cannot be read; ``FormatError`` if it is not a picture, is damaged, or is too large.
     InputError
-        The source is neither of the four, or an array that is not a picture.
+        The source is of another type, or is an array that is not a picture.
     """
     return _decoded(source, Target(side), limits)
 
 
 def thumbnail(source: Source, side: int, limits: Limits = LIMITS) -> Image:
-    """The picture with its longer side shrunk to ``side``; a smaller picture as it is."""
+    """The picture with its longer side shrunk to ``side``; a smaller picture does not change."""
     image = _decoded(source, Target(side, longer=True), limits)
     height, width = image.shape[:2]
     scale = side / max(height, width)
@@ -189,7 +193,7 @@ def facts(source: Source, limits: Limits = LIMITS) -> Facts:
     Raises
     ------
     FileError
-        As ``decode`` does.
+        As for ``decode``.
     """
     if not isinstance(source, str | os.PathLike | bytes):
         raise InputError(f"expected a path or the bytes of a file; got a {type(source).__name__}")
@@ -225,7 +229,7 @@ def _is_pil(source: Source) -> bool:
 
 def grey(image: Image) -> NDArray[np.float32]:
     """The mean of the channels, 0 to 255, (height, width)."""
-    red, green, blue = np.moveaxis(image, 2, 0)  # added plainly: a mean over so short an axis takes five times as long
+    red, green, blue = np.moveaxis(image, 2, 0)  # NumPy's mean over so short an axis takes five times as long
     return np.asarray((red.astype(np.float32) + green + blue) / np.float32(3))
 
 

@@ -28,8 +28,15 @@ DIAGONAL = np.sqrt(0.5)
 class LBP(Describer):
     """Histograms of uniform local binary patterns over ``grid`` × ``grid`` cells; unit length.
 
-    ``sampling`` is "square", the eight touching pixels, or "circle", where diagonal neighbours lie at distance 1 and
-    are interpolated (Ojala's definition). ``root`` takes the square root of each count.
+    Parameters
+    ----------
+    grid : int
+        Cells along each side.
+    sampling : {"square", "circle"}
+        "square" compares with the eight touching pixels. "circle" is Ojala's definition: diagonal neighbours lie at
+        distance 1 and are interpolated.
+    root : bool
+        Whether to take the square root of each count.
     """
 
     name = "lbp"

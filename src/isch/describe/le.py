@@ -1,8 +1,9 @@
 """LE, the learning-based descriptor: codes of ring-sampled neighbourhoods, counted over a grid of patches.
 
-Z. Cao, Q. Yin, X. Tang, J. Sun, "Face recognition with learning-based descriptor", CVPR 2010. A difference of
-Gaussians; around each pixel its value and those on rings of radius 1 and 2, made unit length; a random-projection
-tree of depth 8, learned without labels, gives each a code of 256; 9 × 9 patches × 256 codes = 20,736 values.
+Z. Cao, Q. Yin, X. Tang, J. Sun, "Face recognition with learning-based descriptor", CVPR 2010. The picture is filtered
+by a difference of Gaussians. For each pixel, its value and the values on rings of radius 1 and 2 form a vector of unit
+length. A random-projection tree of depth 8, learned without labels, maps the vector to one of 256 codes. The codes are
+counted over 9 × 9 patches: 81 × 256 = 20,736 values.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +24,7 @@ from isch.parameters import POSITIVE
 
 INNER, OUTER = 2.0, 4.0  # standard deviations of the two Gaussians
 RADII = (1, 2)
-SAMPLES = 1 + 8 * sum(RADII)  # of a neighbourhood: its centre and the rings
+SAMPLES = 1 + 8 * sum(RADII)  # per neighbourhood: its centre and the rings
 MARGIN = 3  # pixels that bilinear samples on the largest ring can reach
 DEPTH = 8
 N_CODES = 1 << DEPTH
@@ -34,7 +35,16 @@ Floats = NDArray[np.float32]
 class LE(Describer):
     """Histograms of learned local codes over ``grid`` × ``grid`` patches; unit length.
 
-    The encoder is learned from ``vectors_per_image`` neighbourhoods of each of at most ``n_images`` pictures.
+    Parameters
+    ----------
+    grid : int
+        Patches along each side.
+    n_images : int
+        The largest number of pictures to learn from.
+    vectors_per_image : int
+        Neighbourhoods per picture to learn from.
+    random_state : int, RandomState or None
+        Seed of the random choices.
     """
 
     name = "le"
@@ -91,14 +101,14 @@ class LE(Describer):
 
 
 def band_passed(image: Floats) -> Floats:
-    """The difference of two Gaussian blurs, with its edge repeated ``MARGIN`` times around it."""
+    """The difference of two Gaussian blurs, with the edge repeated for ``MARGIN`` pixels on each side."""
     difference = gaussian_filter(image, INNER, mode="nearest") - gaussian_filter(image, OUTER, mode="nearest")
     return np.pad(difference, MARGIN, "edge")
 
 
 @lru_cache(maxsize=1)
 def ring_taps() -> tuple[NDArray[np.int64], Floats]:
-    """Bilinear samples of the centre and the rings: upper left pixels (25, 2) and the weights of the 2 × 2 (25, 4)."""
+    """Bilinear samples of the centre and the rings: upper left pixels (25, 2) and 2 × 2 weights (25, 4)."""
     points = [(0.0, 0.0)]
     for radius in RADII:
         angles = 2 * np.pi * np.arange(8 * radius) / (8 * radius)
@@ -135,7 +145,7 @@ def patch_histograms(codes: NDArray[np.uint8], grid: int) -> NDArray[np.int64]:
 def _sample(
     image: Floats, y: int, x: int, corner: NDArray[np.int64], weights: Floats, out: Floats
 ) -> None:  # pragma: no cover
-    """The unit vector of samples around a pixel of the picture inside the margin; zero where all are zero."""
+    """The unit vector of samples around a pixel inside the margin; zero if all samples are zero."""
     total = np.float32(0)
     for k in range(len(corner)):
         top, left = y + MARGIN + corner[k, 0], x + MARGIN + corner[k, 1]

@@ -1,7 +1,7 @@
-"""LLC: local descriptors as weighted means of their nearest words, the largest weights kept in each part of a picture.
+"""LLC: local descriptors as weighted means of their nearest words; each part of a picture keeps the largest weights.
 
-Wang et al., *Locality-constrained linear coding for image classification* (2010), the fast version; the pyramid of
-Lazebnik, Schmid and Ponce, *Beyond bags of features* (2006).
+Wang et al., *Locality-constrained linear coding for image classification* (2010), the fast version, with the pyramid
+of Lazebnik, Schmid and Ponce, *Beyond bags of features* (2006).
 """
 
 import math
@@ -26,10 +26,22 @@ BLOCK_VALUES = 1 << 20  # scores of words held at once
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LLC(WordsDescriber):
-    """Sparse vectors of 21 × ``n_words`` numbers, cell by cell: 105,000 for 5,000 words.
+    """Sparse vectors of 21 × ``n_words`` values, cell by cell: 105,000 for 5,000 words.
 
-    A picture is cut into 1, 2 × 2 and 4 × 4 cells (``levels``); each descriptor is written with its ``n_neighbours``
-    nearest words, ``beta`` keeping the weights small.
+    Parameters
+    ----------
+    n_words : int
+        Size of the vocabulary.
+    n_neighbours : int
+        Each descriptor is coded by this many nearest words.
+    beta : float
+        Regularisation that keeps the weights small.
+    levels : sequence of int
+        Cells along each side at each level of the pyramid: by default 1, 2 × 2 and 4 × 4 cells.
+
+    Notes
+    -----
+    The other parameters are those of ``LocalDescriber`` and ``WordsDescriber``.
     """
 
     n_words: int = 5000
@@ -67,11 +79,11 @@ class LLC(WordsDescriber):
         if self.n_neighbours > self.n_words:
             raise ParameterError(f"n_neighbours must be at most n_words = {self.n_words}; got {self.n_neighbours}")
         if not self.levels or not all(isinstance(level, int) and level > 0 for level in self.levels):
-            raise ParameterError(f"levels must be positive whole numbers of cells a side; got {self.levels!r}")
+            raise ParameterError(f"levels must be positive integers, the cells along each side; got {self.levels!r}")
 
 
 def n_cells(levels: Sequence[int]) -> int:
-    """Cells of all levels together."""
+    """The number of cells of all levels."""
     return sum(level * level for level in levels)
 
 
@@ -120,7 +132,7 @@ def _select(scores: Matrix, half_norms: Matrix, out: Labels) -> None:
 def llc_weights(descriptors: Matrix, words: Matrix, near: Labels, beta: float) -> NDArray[np.float64]:
     """w minimising ‖x − Σ w_j b_j‖² + β tr(C) ‖w‖² with Σ w_j = 1 over the near words b_j of each descriptor x.
 
-    C_jh = (b_j − x)·(b_h − x), and w is (C + β tr(C) I)⁻¹ 1, brought to sum 1. Where C is zero all w_j are equal.
+    With C_jh = (b_j − x)·(b_h − x), w is (C + β tr(C) I)⁻¹ 1, scaled to sum 1. If C is zero, all w_j are equal.
     """
     n, k = near.shape
     out = np.empty((n, k))
@@ -150,7 +162,7 @@ def llc_weights(descriptors: Matrix, words: Matrix, near: Labels, beta: float) -
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _solve_for_ones(C: NDArray[np.float64], w: NDArray[np.float64]) -> None:
-    """C w = 1 for a positive definite C, of which the lower triangle is read and overwritten (Cholesky)."""
+    """Solve C w = 1 for a positive definite C by Cholesky; its lower triangle is read and overwritten."""
     k = len(w)
     for j in range(k):
         for h in range(j):
@@ -174,10 +186,10 @@ def _solve_for_ones(C: NDArray[np.float64], w: NDArray[np.float64]) -> None:
 def max_pool(
     near: Labels, weights: NDArray[np.float64], cells: Labels, n_cells: int, n_words: int
 ) -> tuple[NDArray[np.int32], Matrix]:
-    """(columns, values) that are not zero of the largest weight of each word in each cell, cell by cell.
+    """(columns, values) of the largest weight of each word in each cell, cell by cell, without zeros.
 
-    A descriptor gives weight zero to every word that is not near it, so a word's largest weight in a cell is
-    negative only if all descriptors there give it a negative one.
+    A descriptor gives weight zero to every word that is not near it. So a word's largest weight in a cell is negative
+    only if all descriptors there give it a negative weight.
     """
     best = np.full((n_cells, n_words), -np.inf, np.float32)
     uses = np.zeros((n_cells, n_words), np.int32)

@@ -1,10 +1,10 @@
 """Dense SIFT: gradient histograms of patches on a regular grid, at several sizes of the image.
 
-Lowe, *Distinctive image features from scale-invariant keypoints* (2004); the grid and the bins as in VLFeat's dsift
-(Vedaldi and Fulkerson 2010): 4 × 4 spatial bins whose centres lie on whole pixels, 8 orientations, all three
-interpolated linearly, each pixel weighted by a Gaussian window of two bins' width around the middle of the patch.
-A descriptor runs over bin rows, bin columns, orientations, the last fastest. RootSIFT: Arandjelović and
-Zisserman, *Three things everyone should know to improve object retrieval* (2012).
+Lowe, *Distinctive image features from scale-invariant keypoints* (2004). The grid and the bins follow VLFeat's dsift
+(Vedaldi and Fulkerson 2010): 4 × 4 spatial bins with centres on whole pixels and 8 orientations, interpolated linearly
+in all three directions; each pixel is weighted by a Gaussian window, two bins wide, around the middle of the patch.
+Values are ordered by bin row, bin column and orientation, the last fastest. RootSIFT: Arandjelović and Zisserman,
+*Three things everyone should know to improve object retrieval* (2012).
 """
 
 import math
@@ -32,24 +32,24 @@ class Local(NamedTuple):
     """Local descriptors of one image."""
 
     values: NDArray[np.float32]  # (n, 128)
-    positions: NDArray[np.float32]  # (n, 2), the middle of each patch as fractions (x, y) of the image, in (0, 1]
+    positions: NDArray[np.float32]  # (n, 2): (x, y) of the middle of each patch as fractions of the image, in (0, 1]
 
 
 def dense_sift(image: NDArray[np.float32], patch: int = 20, step: int = 10) -> Local:
-    """SIFT of all ``patch`` × ``patch`` squares, ``step`` pixels apart, of a grey image."""
+    """SIFT of all ``patch`` × ``patch`` squares of a grey image, ``step`` pixels apart."""
     height, width = image.shape
     rows, columns = grid(height, patch, step), grid(width, patch, step)
     values = np.empty((len(rows) * len(columns), LENGTH), np.float32)
     _histograms(orientation_planes(np.ascontiguousarray(image, np.float32)), rows, columns, window(patch), values)
     _normalise(values)
-    # The middle of the patch lies 1.5 bins right of the first bin's centre; pixel 0 is the pixel numbered 1.
+    # The middle of the patch lies 1.5 bins right of the first bin's centre; positions count pixels from 1.
     x, y = (first + 1 + 1.5 * (patch // N_BINS) for first in (columns, rows))
     positions = np.stack(np.meshgrid(x / width, y / height), axis=-1).reshape(-1, 2)
     return Local(values, positions.astype(np.float32))
 
 
 def multiscale(image: NDArray[np.float32], patch: int, step: int, scales: Sequence[float]) -> Local:
-    """Dense SIFT of the image at each of several sizes, those too small for a patch left out."""
+    """Dense SIFT of the image at several sizes; sizes too small for a patch are left out."""
     height, width = image.shape
     sizes = [(max(1, round(height * scale)), max(1, round(width * scale))) for scale in scales]
     parts = [dense_sift(resized(image, *size), patch, step) for size in sizes]
@@ -57,12 +57,12 @@ def multiscale(image: NDArray[np.float32], patch: int, step: int, scales: Sequen
 
 
 def root(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """RootSIFT: the square root of each descriptor after L1 normalisation, so that inner products are Hellinger's."""
+    """RootSIFT: the square root of each L1-normalised descriptor, so that inner products are Hellinger kernels."""
     return np.asarray(np.sqrt(values / np.maximum(values.sum(axis=1, keepdims=True), 1e-12)))
 
 
 def grid(length: int, patch: int, step: int) -> NDArray[np.intp]:
-    """Centres of the first bin of each patch along one side: all bins lie inside the image, the rest is split."""
+    """Centres of the first bin of each patch along one side. All bins lie inside the image; margins are equal."""
     room = length - 1 - (N_BINS - 1) * (patch // N_BINS)
     if room < 0:
         return np.empty(0, np.intp)
@@ -90,7 +90,7 @@ def resized(image: NDArray[np.float32], height: int, width: int) -> NDArray[np.f
 
 
 def fitted(image: NDArray[np.float32], min_side: int, max_side: int) -> NDArray[np.float32]:
-    """The image shrunk until its longer side is at most ``max_side``, or enlarged until it is at least ``min_side``."""
+    """The image, shrunk or enlarged so that its longer side lies between ``min_side`` and ``max_side``."""
     longer = max(image.shape)
     factor = min(max_side, max(min_side, longer)) / longer
     return resized(image, *(max(1, round(side * factor)) for side in image.shape))
@@ -152,9 +152,9 @@ def _histograms(
     weights: NDArray[np.float32],
     out: NDArray[np.float32],
 ) -> None:
-    """Weighted sums of the planes over the bins, separably: first down the columns, then along the rows.
+    """Weighted sums of the planes over the bins, first down the columns, then along the rows.
 
-    Between the two, values lie by image column, so that both sums run over long contiguous rows.
+    The intermediate values are ordered by image column, so that both sums run over long contiguous rows.
     """
     height, width, _ = planes.shape
     down = np.empty((width, len(rows) * N_BINS * N_ORIENTATIONS), np.float32)

@@ -1,7 +1,7 @@
-"""VLAD: the residuals of local descriptors to their visual words, summed word by word.
+"""VLAD: for each visual word, the sum of the residuals of its local descriptors.
 
-Jégou et al., *Aggregating local descriptors into a compact image representation* (2010); normalised within each word
-as in Arandjelović and Zisserman, *All about VLAD* (2013).
+Jégou et al., *Aggregating local descriptors into a compact image representation* (2010); each word is normalised as in
+Arandjelović and Zisserman, *All about VLAD* (2013).
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,17 @@ from isch.describe.sift import Local
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class VLAD(WordsDescriber):
-    """128 × ``n_words`` numbers, word by word: 25,600 for 200 words."""
+    """VLAD vectors of 128 × ``n_words`` values, word by word: 25,600 for 200 words.
+
+    Parameters
+    ----------
+    n_words : int
+        Size of the vocabulary.
+
+    Notes
+    -----
+    The other parameters are those of ``LocalDescriber`` and ``WordsDescriber``.
+    """
 
     name: ClassVar[str] = "vlad"
 
@@ -33,8 +43,9 @@ class VLAD(WordsDescriber):
 
 
 def vlad(descriptors: Matrix, nearest: Labels, owners: Labels, n_pictures: int, words: Matrix) -> Matrix:
-    """One row a picture: v_k = Σ (x − μ_k) over the descriptors x nearest to word k, each v_k and then the whole of
-    length one; a word that no descriptor is nearest to stays zero.
+    """One row per picture: v_k = Σ (x − μ_k) over the descriptors x nearest to word k.
+
+    Each v_k is scaled to length one, then the whole row. A word without descriptors stays zero.
     """
     residuals = np.zeros((n_pictures * len(words), words.shape[1]), np.float32)
     add_residuals(descriptors, nearest, owners, words, residuals)

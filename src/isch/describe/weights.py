@@ -1,8 +1,8 @@
-"""Tensors from a PyTorch file of the old format, without PyTorch and without running anything the file says.
+"""Tensors from a PyTorch file in the old format, without PyTorch and without running code from the file.
 
 The file is a sequence of pickles (magic number, version, system, the object, the keys of its storages) followed by
-the storages, each an element count and raw little-endian values. Unpickling can call any function a file names; this
-reader knows three names, builds nothing but dictionaries and descriptions of tensors, and refuses every other.
+the storages, each an element count and raw little-endian values. Unpickling can call any function that a file names.
+This reader knows three kinds of names, builds only dictionaries and descriptions of tensors, and refuses the rest.
 """
 
 import os

@@ -146,7 +146,7 @@ def test_a_meter_stops_reading_too_often_or_too_much(monkeypatch: pytest.MonkeyP
     [
         (SyntaxError("broken\nchunk \x1b[31m"), "x: damaged (broken chunk [31m)"),
         (struct.error(), "x: damaged (error)"),
-        (MemoryError(), "x: too large for the memory there is"),
+        (MemoryError(), "x: too large for the available memory"),
         (Pil.DecompressionBombError("long"), "x: too many pixels"),
         (OSError("truncated"), "x: damaged (truncated)"),
         (ValueError(b"bytes of LibRaw"), "x: damaged (bytes of LibRaw)"),

@@ -1,6 +1,6 @@
 """From the bytes of a picture to 8-bit RGB, at a bounded cost, whoever made the file.
 
-``formats`` lists what is read and recognises it; ``opening`` opens a file with exactly one reader, behind limits that
-are checked before anything is decoded; ``pixels`` turns what was opened into RGB; ``raw`` reads camera RAW; ``facts``
-tells size, date and camera without decoding; ``jpeg`` and ``tiff`` read just enough of those two formats for that.
+``formats`` lists the formats and recognises them. ``opening`` opens a file with exactly one reader, after checking
+limits and before decoding anything. ``pixels`` turns an open picture into RGB, ``raw`` reads camera RAW, ``exif`` reads
+date and camera. ``jpeg`` and ``tiff`` read the headers of those two formats. ``reader`` puts it all together.
 """

@@ -1,4 +1,4 @@
-"""What the EXIF block of a picture says; a damaged block says nothing."""
+"""Values from the EXIF block of a picture; a damaged block counts as empty."""
 
 import io
 import struct
@@ -32,7 +32,7 @@ def of_file(file: BinaryIO) -> Directory | None:
 
 
 def orientation(exif: Directory | None) -> int:
-    """1 (upright) to 8, as a camera tells how it was held."""
+    """How the camera was held, from 1 (upright) to 8."""
     with suppress(ValueError, struct.error):
         value = exif.integer(ORIENTATION) if exif else None
         return value if value is not None and 1 <= value <= 8 else 1
@@ -48,7 +48,7 @@ def text(exif: Directory | None, tag: int) -> str:
 
 
 def taken(exif: Directory | None) -> datetime | None:
-    """When the picture was taken, in the camera's local time; else when it was digitised or changed."""
+    """When the picture was taken, in the camera's local time; if unknown, when it was digitised or changed."""
     if exif is None:
         return None
     with suppress(ValueError, struct.error):

@@ -1,7 +1,7 @@
-"""The formats that are read, how each is recognised, and what a picture of it may cost.
+"""The supported formats, how each is recognised, and how much one picture may cost.
 
-The first bytes of a file choose one reader, and no other is tried. Not in the list are formats whose reader in Pillow
-starts another program (EPS, WMF), decodes before the size is known (ICO, ICNS, CUR), or handles pixel by pixel in
+The first bytes of a file choose one reader, and no other is tried. Some formats are left out because their reader in
+Pillow starts another program (EPS, WMF), decodes before the size is known (ICO, ICNS, CUR), or works pixel by pixel in
 Python (QOI, DDS, BLP, XPM and others).
 """
 
@@ -17,16 +17,16 @@ HEAD = 64  # bytes that tell formats apart
 
 @dataclass(frozen=True)
 class Limits:
-    """What one picture may cost.
+    """How much one picture may cost.
 
     Parameters
     ----------
     file_bytes
         Size of the file, or of the byte string.
     pixels
-        Pixels that are decoded. A format that needs more memory per pixel has a lower limit of its own.
+        Pixels to decode. A format that needs more memory per pixel has its own, lower limit.
     jpeg_pixels
-        Pixels of a JPEG that is decoded at reduced size without being held in memory as a whole.
+        Pixels of a JPEG that is decoded at reduced size, so that it is never in memory as a whole.
     """
 
     file_bytes: int = 4096 * MIB
@@ -39,12 +39,12 @@ LIMITS = Limits()
 
 @dataclass(frozen=True)
 class Format:
-    """A format that is read."""
+    """A supported format."""
 
     name: str
     reader: str  # module:class, a subclass of PIL.ImageFile.ImageFile; empty for camera RAW
     suffixes: tuple[str, ...]
-    pixels: int = LIMITS.pixels  # the memory of one picture stays near a GiB: 4 to 20 bytes per pixel by format
+    pixels: int = LIMITS.pixels  # keeps one picture near 1 GiB of memory: 4 to 20 bytes per pixel, by format
     file_bytes: int = LIMITS.file_bytes  # lower where the reader holds the whole file
     header_bytes: int = 64 * MIB  # read before the size is known
     extra: str = "images"
@@ -63,7 +63,7 @@ class Format:
 
 
 JPEG = Format("JPEG", "PIL.JpegImagePlugin:JpegImageFile", ("jpg", "jpeg", "jpe", "jfif", "mpo"))
-PROGRESSIVE_PIXELS = 100 * MEGA  # of a JPEG in several scans, which is held whole beside the result
+PROGRESSIVE_PIXELS = 100 * MEGA  # of a JPEG in several scans, which is in memory as a whole beside the result
 PNG = Format("PNG", "PIL.PngImagePlugin:PngImageFile", ("png", "apng"))
 GIF = Format("GIF", "PIL.GifImagePlugin:GifImageFile", ("gif",))
 BMP = Format("BMP", "PIL.BmpImagePlugin:BmpImageFile", ("bmp", "dib"))
@@ -95,7 +95,7 @@ NAMES = ", ".join(dict.fromkeys(format.name for format in FORMATS))
 SUFFIXES = frozenset(f".{suffix}" for format in FORMATS for suffix in format.suffixes)
 RAW_SUFFIXES = frozenset(f".{suffix}" for suffix in RAW.suffixes)
 
-SIGNATURES = (  # (position, bytes, format), the more special first
+SIGNATURES = (  # (position, bytes, format), more specific ones first
     (0, b"\xff\xd8\xff", JPEG),
     (0, b"\x89PNG\r\n\x1a\n", PNG),
     (0, b"GIF87a", GIF),
@@ -128,14 +128,14 @@ BRANDS = (  # of ISO media files
 
 
 def recognised(head: bytes) -> Format | None:
-    """The format of a file by its first ``HEAD`` bytes; camera RAW that looks like a TIFF is called a TIFF."""
+    """The format of a file by its first ``HEAD`` bytes; camera RAW that looks like a TIFF counts as TIFF."""
     if head[4:8] == b"ftyp":
         return _media(head)
     return next((format for at, magic, format in SIGNATURES if head.startswith(magic, at)), None)
 
 
 def recognised_file(file: BinaryIO, name: str = "") -> Format:
-    """The format of an open file; its name decides only where the content cannot."""
+    """The format of an open file; its name is used only where the content does not decide."""
     file.seek(0)
     head = file.read(HEAD)
     if not head:
@@ -147,9 +147,7 @@ def recognised_file(file: BinaryIO, name: str = "") -> Format:
     if format is None and suffix == ".tga" and _may_be_tga(head):
         return TGA
     if format is None:
-        raise FormatError(
-            f"not a picture in a format that is read ({', '.join(dict.fromkeys(f.name for f in FORMATS))})"
-        )
+        raise FormatError(f"not a picture in a supported format ({', '.join(dict.fromkeys(f.name for f in FORMATS))})")
     return format
 
 
@@ -161,5 +159,5 @@ def _media(head: bytes) -> Format | None:
 
 
 def _may_be_tga(head: bytes) -> bool:
-    """TGA has no signature; its header must at least make sense."""
+    """Whether the header makes sense as TGA, which has no signature."""
     return len(head) >= 18 and head[1] in (0, 1) and head[2] in (1, 2, 3, 9, 10, 11) and head[16] in (8, 16, 24, 32)

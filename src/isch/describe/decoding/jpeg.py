@@ -1,4 +1,4 @@
-"""What a JPEG will cost to decode, from its markers and before any of it is decoded."""
+"""How much a JPEG will cost to decode, found from its markers before decoding."""
 
 import re
 from collections.abc import Iterator
@@ -7,12 +7,12 @@ from typing import BinaryIO
 
 from isch.errors import FormatError
 
-MARKER = re.compile(rb"\xff([\xc0-\xcf\xda-\xfe])")  # those that a length and content follow
+MARKER = re.compile(rb"\xff([\xc0-\xcf\xda-\xfe])")  # markers that are followed by a length and content
 SOS, APP1 = 0xDA, 0xE1
 FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 PROGRESSIVE = frozenset((0xC2, 0xC6, 0xCA, 0xCE))
 WINDOW = 1 << 16  # bytes within which the next marker must come
-AHEAD = 3 * WINDOW  # bytes at hand: up to the next marker, and its segment
+AHEAD = 3 * WINDOW  # bytes in memory: up to the next marker, and its segment
 MAX_SEGMENTS = 4096  # before the first scan; each has up to 64 KiB
 MAX_HEADER = 1 << 26
 MAX_EXIF = 1 << 18
@@ -26,11 +26,11 @@ class Frame:
 
     width: int
     height: int
-    buffered: bool  # it comes in several scans, so that the decoder holds all of it, whatever the reduction
+    buffered: bool  # in several scans, so the decoder holds all of it even when it decodes at reduced size
 
 
 def frame(file: BinaryIO) -> Frame:
-    """Read the markers up to the first scan; refuse headers made to take for ever."""
+    """Read the markers up to the first scan; refuse headers crafted to take forever."""
     found, exif = None, 0
     for marker, content in _segments(file):
         if marker == APP1 and content.startswith(b"Exif\0\0"):

@@ -1,4 +1,4 @@
-"""Opening a picture with exactly one reader, its cost checked before anything is decoded."""
+"""Opening a picture with exactly one reader, after checking its cost and before decoding anything."""
 
 import os
 import struct
@@ -12,18 +12,18 @@ from isch.describe.decoding import formats, jpeg, tiff
 from isch.describe.decoding.formats import Format, Limits
 from isch.errors import FileError, FormatError, MissingExtra, ParameterError, require
 
-MAX_CALLS = 2_000_000  # of read; a few seconds in Pillow's loops in Python
-MAX_REREAD = 4  # times the size of the file that may be read in all, and ``SLACK`` more
+MAX_CALLS = 2_000_000  # of ``read``; a few seconds in Pillow's Python loops
+MAX_REREAD = 4  # times the size of the file may be read in total, plus ``SLACK``
 SLACK = 256 * formats.MIB
-MAX_NUMBERS = 1 << 20  # in the directories of a TIFF: readers make a Python object of each
+MAX_NUMBERS = 1 << 20  # in the directories of a TIFF: readers create a Python object for each
 MAX_REASON = 200  # characters of a decoder's own message
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A picture of which the header was read and nothing decoded."""
+    """A picture whose header was read; nothing is decoded yet."""
 
-    image: Any  # PIL.ImageFile.ImageFile, which may be about to be decoded at reduced size
+    image: Any  # PIL.ImageFile.ImageFile, perhaps set to decode at reduced size
     width: int  # as stored
     height: int
     held: int  # pixels that the decoder will hold in memory
@@ -31,17 +31,17 @@ class Opened:
 
 @dataclass(frozen=True)
 class Target:
-    """What a picture is wanted for, as far as that allows to decode less of it."""
+    """The size at which a picture will be used, so that less of it may be decoded."""
 
-    side: int | None = None  # the side that a larger picture will be shrunk to
-    longer: bool = False  # whether that is its longer side, else its shorter
+    side: int | None = None  # the side to which a larger picture will be shrunk
+    longer: bool = False  # whether this is the longer side; otherwise the shorter
 
     def __post_init__(self) -> None:
         if self.side is not None and self.side < 1:
             raise ParameterError(f"side must be at least 1; got {self.side}")
 
     def least(self, width: int, height: int) -> tuple[int, int]:
-        """The size that suffices: twice the final one, which leaves something to smooth."""
+        """The smallest size that is good enough: twice the final one, so that smoothing has something to average."""
         if self.side is None:
             return width, height
         if not self.longer:
@@ -55,11 +55,11 @@ class Target:
         return max(1, min(width // across, height // down))
 
 
-ANY = Target(side=1)  # as few pixels as can be
+ANY = Target(side=1)  # as few pixels as possible
 
 
 class Meter:
-    """A file that refuses to be read without end, as crafted files make decoders do."""
+    """A file that limits how much is read, because crafted files make decoders read forever."""
 
     def __init__(self, file: BinaryIO, left: int) -> None:
         self._file = file
@@ -70,7 +70,7 @@ class Meter:
                 setattr(self, name, getattr(file, name))
 
     def read(self, size: int = -1) -> bytes:
-        """As a file's; raises when all in all too much is read, or too often."""
+        """Like ``read`` of a file; raises once too much was read in total, or too often."""
         content = self._file.read(size)
         self._calls -= 1
         self.left -= len(content)
@@ -81,7 +81,7 @@ class Meter:
 
 @contextmanager
 def guarded(where: str) -> Iterator[None]:
-    """Turn whatever a decoder raises into one sentence of ours that begins with ``where``."""
+    """Turn any error of a decoder into one of ours: one sentence that begins with ``where``."""
     try:
         yield
     except Exception as error:  # decoders of damaged files raise nearly anything
@@ -91,11 +91,11 @@ def guarded(where: str) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """What to tell of an error of a decoder."""
+    """The part of a decoder's error that is worth telling."""
     if isinstance(error, FormatError | MissingExtra):
         return str(error)
     if isinstance(error, MemoryError):
-        return "too large for the memory there is"
+        return "too large for the available memory"
     if isinstance(error, require("PIL.Image", "images").DecompressionBombError):
         return "too many pixels"
     told = error.args[0] if error.args else ""
@@ -104,7 +104,7 @@ def _reason(error: Exception) -> str:
 
 
 def brief(text: str, most: int = MAX_REASON) -> str:
-    """Text of a stranger on one line: control characters become spaces, the rest is cut."""
+    """Untrusted text on one line: control characters become spaces, and long text is cut."""
     plain = "".join(" " if unicodedata.category(c)[0] in "CZ" else c for c in text[: 4 * most])
     return " ".join(plain.split())[:most]
 
@@ -115,7 +115,7 @@ def size_of(file: BinaryIO) -> int:
 
 
 def identify(file: BinaryIO, name: str, limits: Limits) -> Format:
-    """The format of a file that is not too large for it."""
+    """The format of a file; refuses a file too large for its format."""
     format = formats.recognised_file(file, name)
     if format is formats.TIFF and _is_raw(file):
         format = formats.RAW
@@ -129,7 +129,7 @@ def identify(file: BinaryIO, name: str, limits: Limits) -> Format:
 
 @contextmanager
 def opened(file: BinaryIO, format: Format, limits: Limits, target: Target) -> Iterator[Opened]:
-    """A picture, open and within the limits; a JPEG will be decoded at a half, quarter or eighth if that suffices."""
+    """An open picture within the limits; a JPEG will be decoded at 1/2, 1/4 or 1/8 size if that is enough."""
     frame = jpeg.frame(file) if format is formats.JPEG else None
     if format is formats.TIFF:
         _check_tiff(file)
@@ -150,7 +150,7 @@ def _reader(format: Format) -> Any:
 
 
 def _draft(image: Any, frame: jpeg.Frame, limits: Limits, target: Target) -> int:
-    """Have a JPEG decoded at reduced size if that suffices; gives the pixels that the decoder will hold."""
+    """Set a JPEG to be decoded at reduced size if that is enough; returns the pixels that the decoder will hold."""
     if (frame.width, frame.height) != image.size:
         raise FormatError(f"damaged (both {frame.width} × {frame.height} and {image.width} × {image.height} pixels)")
     most = min(formats.PROGRESSIVE_PIXELS, limits.pixels) if frame.buffered else limits.jpeg_pixels
@@ -161,7 +161,7 @@ def _draft(image: Any, frame: jpeg.Frame, limits: Limits, target: Target) -> int
 
 
 def _is_raw(file: BinaryIO) -> bool:
-    """Whether a TIFF is camera RAW: it says so, or its first picture is a small copy of one further inside."""
+    """Whether a TIFF is camera RAW: it says so, or its first picture is a small copy of another one inside."""
     with suppress(ValueError, struct.error):
         first = tiff.first_directory(file)
         small = (first.integer(tiff.SUBFILE) or 0) & 1
@@ -170,7 +170,7 @@ def _is_raw(file: BinaryIO) -> bool:
 
 
 def _check_tiff(file: BinaryIO) -> None:
-    """Refuse directories that announce more numbers than a reader should make objects of."""
+    """Refuse directories that announce too many numbers, because readers create an object for each."""
     first = tiff.first_directory(file)
     total = first.numbers
     for tag in (tiff.EXIF, tiff.GPS, tiff.INTEROPERABILITY):

@@ -1,7 +1,7 @@
 """From an opened picture, or an array, to 8-bit RGB.
 
-A picture is converted in strips straight into its upright place in the result, so that beside what Pillow holds
-(4 bytes per pixel) only the result is in memory.
+A picture is converted in strips, straight into its upright place in the result. So memory holds only what Pillow
+needs (4 bytes per pixel) and the result.
 """
 
 import os
@@ -18,12 +18,12 @@ from isch.errors import InputError, require
 Image = NDArray[np.uint8]  # decoded: (height, width, 3), RGB
 
 STRIP = 1 << 20  # pixels converted at once
-LARGE = 1 << 25  # pixels; larger pictures are decoded one at a time, and shrunk on the way where that is allowed
+LARGE = 1 << 25  # pixels; larger pictures are decoded one at a time, and shrunk while decoding where that is allowed
 ALPHA = frozenset(("RGBA", "LA", "PA", "RGBa", "La"))
 
 
 class _Turns:
-    """Lets one large picture in at a time, so that many threads do not take the memory together."""
+    """Admits one large picture at a time, so that several threads do not use up the memory together."""
 
     def __init__(self) -> None:
         self.renew()
@@ -60,7 +60,7 @@ SWAPPED = frozenset((5, 6, 7, 8))  # EXIF orientations in which height and width
 
 
 def stored(upright: NDArray[Any], orientation: int) -> NDArray[Any]:
-    """The view of an upright picture in which its rows and columns are those that the camera stored."""
+    """A view of an upright picture with the rows and columns as the camera stored them."""
     turned = upright.swapaxes(0, 1) if orientation in SWAPPED else upright
     rows = slice(None, None, -1) if orientation in (3, 4, 6, 7) else slice(None)
     columns = slice(None, None, -1) if orientation in (2, 3, 7, 8) else slice(None)
@@ -68,7 +68,7 @@ def stored(upright: NDArray[Any], orientation: int) -> NDArray[Any]:
 
 
 def _strips(image: Any, factor: int) -> Iterator[tuple[int, Any]]:
-    """(first row, rows of the picture), a multiple of ``factor`` rows each but the last."""
+    """(first row, rows of the picture); every strip but the last has a multiple of ``factor`` rows."""
     rows = max(1, STRIP // image.width // factor) * factor
     if rows >= image.height:
         yield 0, image
@@ -97,9 +97,9 @@ def _strip(strip: Any, low: float, high: float) -> Image:
 
 
 def _range(image: Any, factor: int) -> tuple[float, float]:
-    """The values that become black and white in a grey picture of more than 8 bits, or of floats.
+    """The values that become black and white in a grey picture with more than 8 bits or with floats.
 
-    Unsigned 16 bits keep their upper 8, whole numbers up to 255 stay; other ranges are stretched.
+    Unsigned 16-bit values keep their upper 8 bits, integers up to 255 stay, and other ranges are stretched.
     """
     extremes = [_extremes(np.asarray(strip)) for _, strip in _strips(image, factor)]
     low, high = min(low for low, _ in extremes), max(high for _, high in extremes)
@@ -134,7 +134,7 @@ def on_white(rgba: Image) -> Image:
 
 
 def from_array(array: NDArray[Any]) -> Image:
-    """An array of one picture: grey (h, w) or (h, w, 1), RGB, RGBA; bytes, 16 bits, booleans, floats from 0 to 1."""
+    """One picture from an array: grey (h, w) or (h, w, 1), RGB or RGBA; uint8, uint16, bool, or floats from 0 to 1."""
     if array.ndim == 2:
         array = array[..., None]
     if array.ndim != 3 or array.shape[2] not in (1, 3, 4) or 0 in array.shape:

@@ -1,4 +1,4 @@
-"""Camera RAW: the preview that the camera put into the file; where there is none, the sensor's values at half size."""
+"""Camera RAW: the preview that the camera stored in the file; without one, the sensor's values at half size."""
 
 import io
 from contextlib import suppress
@@ -11,18 +11,18 @@ from isch.describe.decoding.formats import RAW, Limits
 from isch.describe.decoding.pixels import Image
 from isch.errors import require
 
-ENOUGH = 512  # a preview whose shorter side is below this, or below the side asked for, is too small to stand in
+ENOUGH = 512  # pixels; a preview is too small if its shorter side is below this or below the side wanted
 ORIENTATIONS = {0: 1, 3: 3, 5: 8, 6: 6}  # LibRaw's numbers for turns, as EXIF's
 
 
 class Raw:
-    """An open camera RAW file, of which only the header was read."""
+    """An open camera RAW file; only its header is read at first."""
 
     def __init__(self, file: BinaryIO, limits: Limits) -> None:
         self._rawpy = require("rawpy", RAW.extra)
         self.errors = (self._rawpy.LibRawError, self._rawpy.NotSupportedError)
         file.seek(0)
-        self._raw = self._rawpy.imread(io.BytesIO(file.read()))  # from memory: by name, LibRaw opens files beside it
+        self._raw = self._rawpy.imread(io.BytesIO(file.read()))  # from memory: by name, LibRaw opens other files too
         sizes = self._raw.sizes
         RAW.check(sizes.raw_width, sizes.raw_height, limits)
         self.width, self.height = sizes.width, sizes.height  # as the sensor lies
@@ -35,7 +35,7 @@ class Raw:
         self._raw.close()
 
     def preview(self) -> bytes | Image | None:
-        """A JPEG file, whose EXIF block LibRaw adds where it has none; or an upright array; or None."""
+        """A JPEG file (LibRaw adds an EXIF block if it has none), an upright array, or None."""
         with suppress(*self.errors):
             found = self._raw.extract_thumb()
             if found.format is self._rawpy.ThumbFormat.JPEG:

@@ -17,7 +17,7 @@ from isch.errors import require
 
 @dataclass(frozen=True)
 class Facts:
-    """What a picture's header says. Texts come from strangers; they are one line of at most 100 characters."""
+    """What a picture's header says. Texts are untrusted and cut to one line of at most 100 characters."""
 
     width: int  # upright, in pixels
     height: int
@@ -29,7 +29,7 @@ class Facts:
 
 
 def read(file: BinaryIO, where: str, target: Target, limits: Limits) -> Image:
-    """The picture as uint8 (height, width, 3), upright; ``where`` is what messages call it."""
+    """The picture as uint8 (height, width, 3), upright; messages call it ``where``."""
     require("PIL.Image", "images")
     with guarded(where):
         format = identify(file, where, limits)
@@ -37,7 +37,7 @@ def read(file: BinaryIO, where: str, target: Target, limits: Limits) -> Image:
 
 
 def facts(file: BinaryIO, where: str, limits: Limits) -> Facts:
-    """The facts about a picture, of which nothing is decoded."""
+    """The facts about a picture, without decoding it."""
     require("PIL.Image", "images")
     with guarded(where):
         format = identify(file, where, limits)
@@ -45,7 +45,7 @@ def facts(file: BinaryIO, where: str, limits: Limits) -> Facts:
             return _raw_facts(file, limits)
         with opened(file, format, limits, ANY) as picture:
             found = exif.of_file(file) if format is formats.TIFF else exif.of_image(picture.image)
-            width, height = picture.width, picture.height  # upright in a TIFF, which Pillow turns itself
+            width, height = picture.width, picture.height  # already upright for a TIFF, which Pillow turns itself
             if format is not formats.TIFF and exif.orientation(found) in pixels.SWAPPED:
                 width, height = height, width
             return _facts(width, height, format, found)
@@ -63,7 +63,7 @@ def _read(file: BinaryIO, format: Format, target: Target, limits: Limits) -> Ima
 
 
 def _read_raw(file: BinaryIO, target: Target, limits: Limits) -> Image:
-    """The preview if it is large enough, else the developed picture if it can be had."""
+    """The preview if it is large enough, otherwise the developed picture if that works."""
     with Raw(file, limits) as raw:
         preview = _preview(raw, target, limits)
         enough = min(target.side or ENOUGH, raw.width // 2, raw.height // 2)
@@ -82,13 +82,13 @@ def _preview(raw: Raw, target: Target, limits: Limits) -> Image | None:
     if not isinstance(found, bytes):
         return found
     file = io.BytesIO(found)
-    with suppress(Exception):  # damaged: the rest of the file may be whole
+    with suppress(Exception):  # the preview is damaged, but the rest of the file may be fine
         return _read(file, identify(file, "", limits), target, limits)
     return None
 
 
 def _raw_facts(file: BinaryIO, limits: Limits) -> Facts:
-    """The camera is told at the beginning of the file, or else in the preview."""
+    """The camera's name is at the beginning of the file, or in the preview."""
     with Raw(file, limits) as raw:
         found = exif.of_file(file)
         preview = raw.preview() if found is None or exif.MAKE not in found.entries else None

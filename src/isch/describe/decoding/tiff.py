@@ -1,6 +1,6 @@
-"""Single values of a TIFF structure, which is a TIFF or camera RAW file, or the EXIF block of any picture.
+"""Single values from a TIFF structure: a TIFF or camera RAW file, or the EXIF block of any picture.
 
-Only directories and the values asked for are read, so that a crafted structure costs nothing.
+Only directories and requested values are read, so that a crafted structure costs nothing.
 """
 
 import struct
@@ -39,7 +39,7 @@ class Directory:
             self.entries.setdefault(tag, Entry(kind, n, position + 2 + 12 * i + 8 if inline else value))
 
     def integer(self, tag: int) -> int | None:
-        """The first value of a tag with whole numbers."""
+        """The first value of a tag that holds integers."""
         entry = self.entries.get(tag)
         if entry is None or entry.type not in INTEGERS or not entry.count:
             return None
@@ -47,7 +47,7 @@ class Directory:
         return int(struct.unpack(f"{self._order}{INTEGERS[entry.type]}", content)[0])
 
     def text(self, tag: int, most: int) -> bytes | None:
-        """The first ``most`` bytes of a tag with text."""
+        """The first ``most`` bytes of a tag that holds text."""
         entry = self.entries.get(tag)
         if entry is None or entry.type not in OPAQUE:
             return None
@@ -60,7 +60,7 @@ class Directory:
 
     @property
     def numbers(self) -> int:
-        """How many numbers its entries announce."""
+        """How many numbers the entries announce."""
         return sum(entry.count for entry in self.entries.values() if entry.type not in OPAQUE)
 
 
