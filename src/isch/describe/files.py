@@ -54,7 +54,7 @@ def model_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     elif source.suffix in HDF5:
         content = attachment(source, ATTACHMENT)
         if content is None:
-            raise FormatError(f"{path}: does not tell how its features were made; expected a file made by isch describe")
+            raise FormatError(f"{path}: does not tell how it was made; expected a file made by isch describe")
         with TemporaryDirectory() as folder:
             copy = Path(folder) / "model"
             copy.write_bytes(content)
