@@ -88,7 +88,7 @@ def test_models_that_cannot_be_used(model: Path, tmp_path: Path) -> None:
         CNN(model=model, layer="fc7", mean=0, std=1).transform(PICTURES)
     with pytest.raises(ParameterError, match="its outputs are out; layers with names like it: hidden$"):
         CNN(model=model, layer="hiden", mean=0, std=1).transform(PICTURES)
-    with pytest.raises(ParameterError, match="one number or three as mean and std"):
+    with pytest.raises(ParameterError, match="one or three numbers as mean and std"):
         CNN(model=model, mean=[1, 2], std=1).transform(PICTURES)
     with pytest.raises(FileError, match="no such model file"):
         CNN(model=tmp_path / "none.onnx").transform(PICTURES)
