@@ -75,7 +75,7 @@ def test_a_flipped_byte_is_found(model: Path, tmp_path: Path) -> None:
     [
         (None, "not an ISCH model file"),
         ({"isch": "{"}, "not an ISCH model file"),
-        ({"isch": json.dumps(header_with(version=99))}, "format version 99; this ISCH reads up to version 2"),
+        ({"isch": json.dumps(header_with(version=99))}, "format version 99; this ISCH reads up to version 3"),
         ({"isch": json.dumps(header_with(method="magic"))}, "expected a model with one hashing method"),
         ({"isch": json.dumps(header_with(parameters={"evil": 1}))}, "the model is damaged"),
     ],

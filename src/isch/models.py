@@ -3,7 +3,9 @@
 A file holds one or more parts in the order they are applied: a describer of pictures, a hasher, or both. The header is
 the metadata entry ``isch``: {"version", "parts": [{"method", "parameters", "learned"}], "checksum"}. The learned arrays
 of part i are the tensors ``i/name``; a sparse matrix ``x_`` is stored as ``x_.data``, ``x_.indices`` and ``x_.indptr``,
-its shape in the header. The checksum covers arrays and header. The same model always gives the same bytes.
+its shape in the header; rounded weights ``x_`` as ``x_.packed`` and ``x_.scales``, their shape and bits in the header
+(version 3; models without any are written as version 2, which older programs read). The checksum covers arrays and
+header. The same model always gives the same bytes.
 """
 
 import hashlib
@@ -20,8 +22,9 @@ from scipy.sparse import csr_array
 
 from isch.errors import FileError, FormatError
 from isch.files import reading, replacing
+from isch.rounded import Rounded
 
-VERSION = 2
+VERSION = 3
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -49,7 +52,8 @@ def write(path: str | os.PathLike[str], parts: Sequence[Part]) -> None:
 
     arrays: Arrays = {}
     described = [_take_apart(part, f"{i}/", arrays) for i, part in enumerate(parts)]
-    header = json.loads(json.dumps({"version": VERSION, "parts": described}, default=_plain))
+    version = 3 if any(isinstance(value, Rounded) for part in parts for value in part.learned.values()) else 2
+    header = json.loads(json.dumps({"version": version, "parts": described}, default=_plain))
     header["checksum"] = _checksum(arrays, header)
     with replacing(path) as temporary:
         temporary.write_bytes(save(arrays, {"isch": _canonical(header)}))
@@ -80,6 +84,9 @@ def _take_apart(part: Part, prefix: str, arrays: Arrays) -> dict[str, Any]:
         if isinstance(value, csr_array):
             arrays |= {f"{prefix}{name}.{piece}": getattr(value, piece) for piece in ("data", "indices", "indptr")}
             values[name] = {"shape": list(value.shape)}
+        elif isinstance(value, Rounded):
+            arrays |= {f"{prefix}{name}.packed": value.packed(), f"{prefix}{name}.scales": value.scales}
+            values[name] = {"shape": list(value.integers.shape), "bits": value.bits}
         elif isinstance(value, np.ndarray) and value.dtype != object:
             arrays[f"{prefix}{name}"] = np.ascontiguousarray(value)
         else:
@@ -90,16 +97,22 @@ def _take_apart(part: Part, prefix: str, arrays: Arrays) -> dict[str, Any]:
 def _put_together(entry: dict[str, Any], prefix: str, arrays: Arrays) -> Part:
     """The part whose header entry and arrays these are."""
     own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-    sparse = {name.removesuffix(".indptr") for name in own if name.endswith(".indptr")}
-    learned = {name: value for name, value in entry["learned"].items() if name not in sparse}
-    learned |= {name: array for name, array in own.items() if name.rpartition(".")[0] not in sparse}
-    learned |= {name: _csr(own, name, entry["learned"][name]["shape"]) for name in sparse}
+    made = {whole: make for name in own if (make := MAKERS.get(name.rpartition(".")[2])) and (whole := _whole(name))}
+    learned = {name: value for name, value in entry["learned"].items() if name not in made}
+    learned |= {name: array for name, array in own.items() if _whole(name) not in made}
+    learned |= {name: make(own, name, entry["learned"][name]) for name, make in made.items()}
     if not (isinstance(entry["method"], str) and isinstance(entry["parameters"], dict)):
         raise TypeError("method and parameters must be a text and an object")
     return Part(entry["method"], entry["parameters"], learned)
 
 
-def _csr(arrays: Arrays, name: str, shape: list[int]) -> csr_array:
+def _whole(name: str) -> str:
+    """The attribute that a tensor is a piece of."""
+    return name.rpartition(".")[0]
+
+
+def _csr(arrays: Arrays, name: str, entry: dict[str, Any]) -> csr_array:
+    shape = entry["shape"]
     data, indices, indptr = (arrays[f"{name}.{piece}"] for piece in ("data", "indices", "indptr"))
     if indptr.ndim != 1 or len(indptr) != shape[0] + 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
         raise ValueError(f"{name} is not a sparse matrix of {shape[0]} rows")
@@ -108,6 +121,16 @@ def _csr(arrays: Arrays, name: str, shape: list[int]) -> csr_array:
     if len(indices) and not (indices.min() >= 0 and indices.max() < shape[1]):
         raise ValueError(f"{name} has a column outside its {shape[1]} columns")
     return csr_array((data, indices, indptr), shape=(shape[0], shape[1]))
+
+
+def _rounded(arrays: Arrays, name: str, entry: dict[str, Any]) -> Rounded:
+    rows, columns = entry["shape"]
+    if not (isinstance(rows, int) and isinstance(columns, int) and min(rows, columns) > 0):
+        raise ValueError(f"{name} has the shape {entry['shape']!r:.80}; expected two positive whole numbers")
+    return Rounded.unpacked(arrays[f"{name}.packed"], arrays[f"{name}.scales"], (rows, columns), entry["bits"])
+
+
+MAKERS = {"indptr": _csr, "packed": _rounded}  # by a piece that only such a value has
 
 
 def _read(path: str | os.PathLike[str], with_arrays: bool) -> tuple[dict[str, Any], Arrays]:

@@ -45,6 +45,19 @@ def test_fit_encode_info(files: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert json.loads(out)["header"]["parts"][0]["learned"]["n_samples_"] == 1797
 
 
+def test_compress(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, "fit features.npy --bits 48 -o model.safetensors")
+    code, out, _ = run(capsys, "compress model.safetensors --bits 3 --data features.npy -o small.safetensors")
+    assert code == 0
+    assert out.startswith(f"small.safetensors: {os.path.getsize('small.safetensors')} bytes, ")
+    assert "bits per weight  3\n" in run(capsys, "info small.safetensors")[1]
+    assert run(capsys, "encode small.safetensors features.npy -o codes.npy")[0] == 0
+    expected = isch.load("model.safetensors").compressed(3, DIGITS).transform(DIGITS)
+    np.testing.assert_array_equal(np.load("codes.npy"), expected)
+    code, _, err = run(capsys, "compress model.safetensors -o model.safetensors --force")
+    assert (code, err) == (2, "isch: cannot write model.safetensors: it is also the input model.safetensors\n")
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "--version") == (0, f"isch {isch.__version__}\n", "")
 
@@ -94,6 +107,10 @@ def test_other_methods(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("encode model features.npy -o features.npy", "it is also the input features.npy"),
         ("fit constant.npy -o m --bits 4 --method lsh", "all rows are equal"),
         ("fit garbage.fvecs -o m", "not a whole number of fvecs rows"),
+        ("compress garbage.fvecs -o m", "not an ISCH model file, or damaged"),
+        ("compress model --bits 9 -o m", "--bits"),
+        ("compress model --data narrow.npy -o m", "expected 64 columns"),
+        ("compress model --data nan64.npy -o m", "NaN"),
     ],
 )
 def test_bad_input_is_one_sentence_and_leaves_nothing(

@@ -190,9 +190,16 @@ def _hasher(part: "Part") -> Facts:
         "method": part.method,
         "bits": part.parameters.get("n_bits"),
         "trained on": f"{learned['n_samples_']} rows × {learned['n_features_in_']} features",
+        **({"bits per weight": learned["projection_"].bits} if _is_rounded(learned) else {}),
         **(_isch(learned) if part.method == "isch" else {}),
         "parameters": _parameters(part),
     }
+
+
+def _is_rounded(learned: dict[str, Any]) -> bool:
+    from isch.rounded import Rounded
+
+    return isinstance(learned.get("projection_"), Rounded)
 
 
 def _parameters(part: "Part") -> str:

@@ -17,10 +17,12 @@ from scipy.sparse import issparse
 from isch import codes, compute, distances, learned
 from isch import features as feature_sources
 from isch.codes import Codes
-from isch.errors import InputError
+from isch.errors import InputError, ParameterError
 from isch.features import Block, Features, dense, finite
 from isch.learned import Array, Expected, Optional
 from isch.learner import Learner
+from isch.models import Part
+from isch.rounded import Rounded
 
 Projector = Callable[[Block], NDArray[np.floating[Any]]]  # a function or an object of plain data, so that it pickles
 
@@ -121,6 +123,24 @@ class Hasher(Learner):
         compute.collect(self._projecting(features), features, out)
         return out
 
+    def compressed(self, bits: int = 4, data: Any = None) -> Self:
+        """The same method with its weights rounded, for a model file that is a fraction as large.
+
+        Parameters
+        ----------
+        bits : int
+            Bits per weight, from 2 to 8. With 4 the file is about an eighth of what it was.
+        data : feature source, optional
+            Rows like those that will be encoded. Weights are then rounded so that the values of these rows change
+            least; without them, as if rows varied mostly in the directions that the weights use.
+
+        Returns
+        -------
+        Hasher
+            A new one, whose codes differ from those of this one in a few bits.
+        """
+        raise ParameterError(f"{self._label} has no matrix of weights to round; expected a linear method such as isch")
+
     @property
     def distance(self) -> distances.Distance:
         """How codes of this method are compared."""
@@ -181,6 +201,38 @@ class LinearHasher(Hasher):
     _learns: ClassVar[Expected] = {"mean_": Array("float64", "d"), "projection_": Array("float32", "d", "m")}
     mean_: NDArray[np.float64]  # μ
     projection_: NDArray[np.float32]  # L
+    scales_: NDArray[np.float32]  # of the columns of L, and
+    weight_bits_: int  # the bits of each of its weights; both only where they are rounded
+
+    def fit(self, X: Any, y: None = None) -> Self:
+        """Learn from features: an array, a sparse matrix, a Dask array, a path, or an open ``Features``."""
+        super().fit(X, y)
+        self.__dict__ = {name: value for name, value in vars(self).items() if name not in ("scales_", "weight_bits_")}
+        return self
+
+    def compressed(self, bits: int = 4, data: Any = None) -> Self:
+        from isch.hashing.compressed import compressed
+
+        return compressed(self, bits, data)
+
+    def _part(self) -> Part:
+        part = super()._part()
+        if not hasattr(self, "weight_bits_"):
+            return part
+        weights = Rounded.of(self.projection_, self.scales_, self.weight_bits_)
+        kept = {name: value for name, value in part.learned.items() if name not in ("scales_", "weight_bits_")}
+        return part._replace(learned=kept | {"mean_": self.mean_.astype(np.float32), "projection_": weights})
+
+    def _check_learned(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        weights, mean = attributes.get("projection_"), attributes.get("mean_")
+        if not isinstance(weights, Rounded):
+            return super()._check_learned(attributes)
+        if isinstance(mean, np.ndarray) and mean.dtype == np.float32:
+            attributes["mean_"] = mean.astype(np.float64)
+        attributes["projection_"] = weights.values()
+        sizes = super()._check_learned(attributes)
+        attributes |= {"scales_": weights.scales, "weight_bits_": weights.bits}
+        return sizes
 
     def _projector(self) -> Projector:
         return Linear(self.mean_, self.projection_)
