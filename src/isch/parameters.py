@@ -56,6 +56,7 @@ class StrOptions:
 
 
 POSITIVE = Interval(Integral, 1)
+BITS = Interval(Integral, 1, 1 << 20, closed="both")  # of a code: 128 KiB of it are more than anybody stores
 SEED = Interval(Integral, 0, 2**32 - 1, closed="both")
 
 

@@ -21,7 +21,7 @@ from isch.hashing import hasher as hasher_named
 from isch.hashing.base import Hasher
 
 D = 24
-LIMITED = {"isch", "pcah", "pcarr", "itq", "kmh", "bpbc", "cbe"}  # methods with m ≤ d
+LIMITED = {"pcah", "kmh", "cbe"}  # methods with m ≤ d
 SEEDLESS = {"pcah", "sh", "mdsh", "kmh"}  # nothing random in them at this size
 SMALL: dict[str, dict[str, Any]] = {"isch": {"n_iter": 10}, "kmh": {"n_iter": 5}, "sph": {"n_iter": 10}}
 
@@ -290,7 +290,7 @@ def altered(part: models.Part) -> Iterator[tuple[str, models.Part]]:
 MAY_VARY = {  # fields that say something about the model and may be any number, list or text
     *("n_samples_", "n_iter_", "rank_", "n_atoms_", "n_atoms_asked_", "block_size_", "quantization_errors_", "sigma_"),
     *("gamma_", "tau_", "lambda_star_", "spectrum_share_", "block_overlap_", "bit_correlation_", "dictionary_kind_"),
-    *("spectrum_kind_", "errors_", "objective_", "rank_"),
+    *("spectrum_kind_", "errors_", "objective_", "rank_", "eigenvalues_", "variances_"),
 }
 
 

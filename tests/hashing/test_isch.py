@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 
 import isch
 from isch import codes
-from isch.errors import InputError, IschWarning, ParameterError
+from isch.errors import InputError, IschWarning
 from isch.search.exact import distances
 
 DIGITS: NDArray[np.float32] = load_digits().data.astype(np.float32)
@@ -188,12 +188,11 @@ def test_constant_bits_are_warned_of() -> None:
 @pytest.mark.parametrize(
     ("X", "parameters", "message"),
     [
-        (DIGITS, {"n_bits": 0}, "'n_bits' parameter of ISCH must be an int in the range .1, inf.. Got 0"),
+        (DIGITS, {"n_bits": 0}, "'n_bits' parameter of ISCH must be an int in the range .1, 1048576.. Got 0"),
         (DIGITS, {"tau": -1.0}, "'tau' parameter of ISCH"),
         (DIGITS, {"spectrum": "magic"}, "'spectrum' parameter of ISCH must be a str among"),
         (DIGITS, {"n_bits": 32, "block_size": 5}, "block_size must divide n_bits = 32; got 5"),
-        (DIGITS[:10], {"n_bits": 16}, "n_bits = 16 needs more rows than bits; got 10"),
-        (DIGITS, {"n_bits": 63}, "at most the rank of the dictionary, 61; got 63"),
+        (DIGITS, {"n_bits": 10**30}, "'n_bits' parameter of ISCH must be an int in the range .1, 1048576.. Got 1000"),
         (np.ones((50, 4)), {"n_bits": 2}, "all rows are equal"),
         (np.full((50, 4), np.nan), {"n_bits": 2}, "200 values are NaN or infinity, the first in row 0"),
         (DIGITS[:1], {"n_bits": 2}, "n_samples = 1"),
@@ -207,9 +206,74 @@ def test_bad_input_is_one_sentence(X: Any, parameters: dict[str, Any], message: 
     assert "\n" not in str(caught.value)
 
 
-def test_a_prime_number_of_bits_beyond_a_block_is_explained() -> None:
-    with pytest.raises(ParameterError, match="n_bits = 521 has no divisor"):
-        isch.ISCH(521).fit(np.random.default_rng(0).standard_normal((600, 530)))
+def precision(hasher: Any, k: int = 20) -> float:
+    """The share of rows of the same digit among the nearest, ties in expectation."""
+    from isch.evaluate import metrics
+
+    labels = load_digits().target
+    packed = hasher.fit(DIGITS).transform(DIGITS)
+    profiles = [
+        metrics.from_integers(row, labels == label, hasher.n_bits + 1)
+        for row, label in zip(distances(packed[:400], packed), labels, strict=False)
+    ]
+    return float(np.mean([metrics.measure(f"precision@{k}").of(profile) for profile in profiles]))
+
+
+def test_more_bits_than_the_rank_keep_making_codes_better() -> None:
+    """64 features of rank 61."""
+    found = [precision(isch.ISCH(bits, n_iter=20)) for bits in (32, 64, 128, 256, 1024)]
+    assert (np.diff(found[:4]) > 0.001).all()
+    assert found[4] > found[3] - 0.002
+
+
+@pytest.mark.parametrize("n_bits", [62, 64, 200, 521, 1024])
+@pytest.mark.parametrize("spectrum", ["exact", "randomized"])
+def test_any_number_of_bits_is_a_tight_frame_of_the_eigenvectors(n_bits: int, spectrum: Any) -> None:
+    """L Lᵀ = W R Rᵀ Wᵀ = W Wᵀ: its eigenvalues are the squares of f(λ), up to the common scale."""
+    hasher = isch.ISCH(n_bits, spectrum=spectrum, n_iter=3).fit(DIGITS)
+    assert hasher.projection_.shape == (64, n_bits)
+    assert len(hasher.eigenvalues_) == 61
+    assert hasher.block_size_ == n_bits
+    f = np.sort(hasher.eigenvalues_ / (hasher.eigenvalues_ + hasher.lambda_star_) ** 2)[::-1]
+    L = hasher.projection_.astype(np.float64)
+    got = np.linalg.eigvalsh(L @ L.T)[::-1][:61]
+    np.testing.assert_allclose(got / got.sum(), f / f.sum(), rtol=2e-2, atol=1e-6)
+    assert all((np.diff(errors) <= 1e-9).all() for errors in hasher.quantization_errors_)
+
+
+@pytest.mark.parametrize("n_bits", [64, 521])
+def test_sampled_columns_give_any_number_of_bits(n_bits: int) -> None:
+    hasher = isch.ISCH(n_bits, spectrum="columns", n_iter=3).fit(DIGITS)
+    assert hasher.transform(DIGITS).shape == (len(DIGITS), codes.width(n_bits))
+    assert len(hasher.eigenvalues_) <= 64
+
+
+def test_a_prime_number_of_bits_is_split_into_blocks_that_differ_by_one() -> None:
+    hasher = isch.ISCH(521, n_iter=2).fit(np.random.default_rng(0).standard_normal((1400, 530)))
+    assert len(hasher.quantization_errors_) == 2
+    assert hasher.block_size_ == 261
+
+
+def test_long_codes_of_a_tree_with_few_leaves() -> None:
+    """The dictionary of few rows of many dimensions has a low rank."""
+    X = np.random.default_rng(0).standard_normal((2000, 40)) @ np.random.default_rng(1).standard_normal((40, 5000))
+    with pytest.warns(IschWarning, match="not overcomplete"):
+        hasher = isch.ISCH(3200, dictionary="hierarchical", n_iter=2).fit(X.astype(np.float32))
+    assert (hasher.rank_, len(hasher.eigenvalues_), len(hasher.quantization_errors_)) == (40, 40, 1)
+    assert hasher.transform(X[:3]).shape == (3, 400)
+
+
+@pytest.mark.parametrize("n_bits", [2, 9, 700])
+def test_data_of_one_direction_give_codes(n_bits: int) -> None:
+    """Constant columns, rank 1, and hardly any rows."""
+    line = np.zeros((30, 6), np.float32)
+    line[:, 2] = np.linspace(-3, 5, 30)
+    for X in (line, line[[3, 20]]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", IschWarning)
+            hasher = isch.ISCH(n_bits).fit(X)
+        bits = codes.unpack(hasher.transform(X), n_bits)
+        assert (bits[0] != bits[-1]).all()
 
 
 def test_sparse_codes_solve_the_lasso_and_their_inner_products_are_followed(fitted: isch.ISCH) -> None:

@@ -50,6 +50,21 @@ def test_the_projection_is_the_top_principal_subspace_turned(X: NDArray[np.float
     np.testing.assert_allclose(np.linalg.svd(peer.components_ @ hasher.projection_)[1], 1, atol=1e-4)
 
 
+def test_codes_longer_than_the_dimension_keep_angles_better(X: NDArray[np.float64]) -> None:
+    centred = X - X.mean(axis=0)
+    unit = centred / np.linalg.norm(centred, axis=1, keepdims=True)
+    angles = np.arccos(np.clip(unit[:200] @ unit[200:].T, -1, 1)).ravel()
+
+    def faithfulness(n_bits: int) -> float:
+        hasher = isch.ITQ(n_bits=n_bits).fit(X)
+        assert (np.diff(hasher.errors_) <= 1e-7).all()
+        bits = np.where(hasher.project(X) >= 0, 1.0, -1.0)
+        return float(np.corrcoef((-bits[:200] @ bits[200:].T).ravel(), angles)[0, 1])
+
+    found = [faithfulness(n_bits) for n_bits in (24, 72, 216)]
+    assert (np.diff(found) > 0.01).all()
+
+
 def test_the_rotation_may_be_learned_from_some_rows(X: NDArray[np.float64]) -> None:
     hasher = isch.ITQ(n_bits=12, max_samples=300).fit(X)
     np.testing.assert_allclose(np.linalg.svd(PCA(12).fit(X).components_ @ hasher.projection_)[1], 1, atol=1e-4)

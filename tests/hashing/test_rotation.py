@@ -1,6 +1,8 @@
 import faiss
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.linalg import orthogonal_procrustes, svd
 
@@ -48,6 +50,29 @@ def test_error_is_the_quantisation_error_and_never_rises() -> None:
     assert (np.diff(learned.errors) <= 1e-12).all()
     V = Z @ start
     np.testing.assert_allclose(learned.errors[0], ((np.where(V >= 0, 1, -1) - V) ** 2).mean())
+
+
+@settings(max_examples=25, deadline=None)
+@given(r=st.integers(1, 8), more=st.integers(0, 20), n=st.integers(1, 60), seed=st.integers(0, 99))
+def test_a_tight_frame_has_orthonormal_rows_and_the_error_never_rises(r: int, more: int, n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    Z = rng.standard_normal((n, r)) * rng.uniform(0, 3, r)
+    start = rotation.random(r, rng, r + more)
+    learned = rotation.learn(Z, 10, rng, start, tolerance=0)
+    for R in (start, learned.matrix):
+        assert R.shape == (r, r + more)
+        np.testing.assert_allclose(R @ R.T, np.eye(r), atol=1e-10)
+    assert (np.diff(learned.errors) <= 1e-12).all()
+    V = Z @ start
+    np.testing.assert_allclose(learned.errors[0], ((np.where(V >= 0, 1, -1) - V) ** 2).mean())
+
+
+def test_procrustes_beats_any_other_frame() -> None:
+    Z = data()
+    B = np.sign(np.random.default_rng(1).standard_normal((len(Z), 40)))
+    best = ((B - Z @ rotation.procrustes(B.T @ Z)) ** 2).sum()
+    for seed in range(20):
+        assert ((B - Z @ rotation.random(12, np.random.default_rng(seed), 40)) ** 2).sum() > best
 
 
 def test_stops_when_little_changes() -> None:

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from isch.errors import InputError
 from isch.hashing import dictionary, spectrum
 
 
@@ -53,7 +52,7 @@ def objective(M: NDArray[np.float64], D: NDArray[np.float64], tau: float, s2: fl
 
 def test_the_closed_form_minimises_the_expected_squared_difference() -> None:
     D, tau, s2, m = some_atoms(12, 6).T.astype(np.float64), 0.7, 0.4, 3
-    pairs = spectrum.exact(D.T.astype(np.float32), m, 1)
+    pairs = spectrum.exact(D.T.astype(np.float32), m)
     star = s2 / (2 * tau**2)
     L = (pairs.eigenvectors * spectrum.weights(pairs.eigenvalues, star)).T.astype(np.float64)
     best = objective(L.T @ L, D, tau, s2)
@@ -66,7 +65,7 @@ def test_the_closed_form_minimises_the_expected_squared_difference() -> None:
 
 def test_the_objective_matches_simulation() -> None:
     D, tau, s2 = some_atoms(8, 4).T.astype(np.float64), 0.7, 0.4
-    pairs = spectrum.exact(D.T.astype(np.float32), 2, 1)
+    pairs = spectrum.exact(D.T.astype(np.float32), 2)
     L = (pairs.eigenvectors * spectrum.weights(pairs.eigenvalues, s2 / (2 * tau**2))).T
     g, n = rng(5), 400_000
     c = [g.laplace(0, tau, (n, 8)) for _ in range(2)]
@@ -78,7 +77,7 @@ def test_the_objective_matches_simulation() -> None:
 
 @pytest.mark.parametrize("atoms", [ATOMS, some_atoms(30, 40)], ids=["overcomplete", "fewer atoms than dimensions"])
 def test_exact_pairs_are_eigenpairs(atoms: NDArray[np.float32]) -> None:
-    pairs = spectrum.exact(atoms, 10, 1)
+    pairs = spectrum.exact(atoms, 10)
     V, gram = pairs.eigenvectors.astype(np.float64), atoms.T.astype(np.float64) @ atoms
     np.testing.assert_allclose(V.T @ V, np.eye(10), atol=1e-5)
     np.testing.assert_allclose(gram @ V, V * pairs.eigenvalues, atol=1e-4)
@@ -87,15 +86,20 @@ def test_exact_pairs_are_eigenpairs(atoms: NDArray[np.float32]) -> None:
 
 
 def test_dealing_gives_every_block_strong_and_weak_ones() -> None:
-    np.testing.assert_array_equal(spectrum.deal(6, 2), [0, 2, 4, 1, 3, 5])
-    pairs = spectrum.exact(ATOMS, 12, 3)
+    whole = spectrum.exact(ATOMS, 8)
+    pairs = whole.dealt(3)
+    np.testing.assert_array_equal(pairs.eigenvalues, whole.eigenvalues[[0, 3, 6, 1, 4, 7, 2, 5]])
+    np.testing.assert_array_equal(pairs.eigenvectors[:, pairs.blocks[1]], whole.eigenvectors[:, [1, 4, 7]])
+    assert pairs.sizes == (3, 3, 2)
+    assert spectrum.exact(ATOMS, 2).dealt(5).sizes == (1, 1)
+    pairs = spectrum.exact(ATOMS, 12).dealt(3)
     for block in np.split(pairs.eigenvalues, 3):
         assert (np.diff(block) < 0).all()
     np.testing.assert_allclose(np.sort(pairs.eigenvalues)[::-1], TRUE[:12], rtol=1e-5)
 
 
 def test_randomized_finds_the_leading_pairs() -> None:
-    ours, truth = spectrum.randomized(ATOMS, 8, 1, rng()), spectrum.exact(ATOMS, 8, 1)
+    ours, truth = spectrum.randomized(ATOMS, 8, rng()), spectrum.exact(ATOMS, 8)
     np.testing.assert_allclose(ours.eigenvalues, truth.eigenvalues, rtol=2e-2)
     cosines = np.linalg.svd(ours.eigenvectors[:, :6].T @ truth.eigenvectors, compute_uv=False)
     assert cosines.min() > 0.9
@@ -126,21 +130,34 @@ def test_a_group_with_repeated_atoms_is_drawn_again() -> None:
     assert np.linalg.matrix_rank(pairs.eigenvectors[:, :3]) == 3
 
 
-def test_equal_atoms_are_refused() -> None:
-    with pytest.raises(InputError, match="no 3 linearly independent atoms found in 20 draws from 50"):
-        spectrum.columns(np.repeat(ATOMS[:1], 50, axis=0), 6, 2, rng())
+def test_equal_atoms_have_one_direction() -> None:
+    pairs = spectrum.columns(np.repeat(ATOMS[:1], 50, axis=0), 6, 2, rng())
+    assert pairs.sizes == (1, 1)
+    np.testing.assert_allclose(np.abs(pairs.eigenvectors.T @ ATOMS[0]), 1, rtol=1e-5)
 
 
-def test_more_bits_than_rank_are_refused() -> None:
+@pytest.mark.parametrize("n_blocks", [1, 3, 50])
+@pytest.mark.parametrize("n_bits", [21, 41, 500])
+def test_more_bits_than_rank_get_as_many_pairs_as_there_are(n_bits: int, n_blocks: int) -> None:
     flat = ATOMS.copy()
     flat[:, 20:] = 0
-    with pytest.raises(InputError, match="at most the rank of the dictionary, 20; got 21"):
-        spectrum.exact(flat, 21, 1)
-    with pytest.raises(InputError, match="at most the rank of the dictionary, 20; got 21"):
-        spectrum.randomized(flat, 21, 1, rng())
-    for solve in (spectrum.columns, spectrum.randomized):
-        with pytest.raises(InputError, match=r"at most the smaller side of the dictionary .200, 40.; got 41"):
-            solve(ATOMS, 41, 1, rng())
+    flat = dictionary.normalise(flat)
+    gram = flat.T.astype(np.float64) @ flat
+    for pairs in (
+        spectrum.exact(flat, n_bits).dealt(n_blocks),
+        spectrum.randomized(flat, n_bits, rng()).dealt(n_blocks),
+    ):
+        V = pairs.eigenvectors.astype(np.float64)
+        assert V.shape == (40, 20)
+        assert pairs.sizes == tuple(len(part) for part in np.array_split(np.arange(20), min(n_blocks, 20)))
+        assert [part.stop - part.start for part in pairs.blocks] == list(pairs.sizes)
+        np.testing.assert_allclose(V.T @ V, np.eye(20), atol=1e-5)
+        np.testing.assert_allclose(gram @ V, V * pairs.eigenvalues, atol=1e-3)
+    sampled = spectrum.columns(flat, n_bits, n_blocks, rng())
+    assert sum(sampled.sizes) == len(sampled.eigenvalues) == sampled.eigenvectors.shape[1]
+    assert (sampled.eigenvalues > 0).all()
+    assert len(sampled.sizes) == min(n_blocks, n_bits, 40)
+    assert max(sampled.sizes) <= 20
 
 
 def test_completed_spectrum_keeps_the_trace_and_the_number_of_dimensions() -> None:
@@ -163,7 +180,7 @@ def test_what_random_atoms_would_have_tells_nothing() -> None:
     assert len(spectrum.telling(eigenvalues, atoms)) == strong
     assert len(spectrum.telling(np.ones(k), random)) == k
     assert len(spectrum.telling(eigenvalues, np.ascontiguousarray(atoms.T))) == k
-    pairs = spectrum.exact(atoms, 4, 1)
+    pairs = spectrum.exact(atoms, 4)
     assert pairs.typical == pytest.approx(spectrum.typical(eigenvalues[:strong]), rel=1e-4)
 
 

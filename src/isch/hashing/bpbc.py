@@ -5,7 +5,9 @@ A vector is read as a matrix X (d₁ × d₂), row by row, and its code is sign(
 one of size d × m. It equals the code of the Kronecker product R₁ ⊗ R₂.
 """
 
+import math
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,11 +16,10 @@ from numpy.typing import NDArray
 from isch import compute, progress
 from isch.errors import InputError
 from isch.features import Block, Features, dense
-from isch.hashing import pca
 from isch.hashing.base import Hasher, Projector, centred
-from isch.hashing.rotation import procrustes
+from isch.hashing.rotation import procrustes, random
 from isch.learned import Array, Expected
-from isch.parameters import POSITIVE
+from isch.parameters import BITS, POSITIVE
 
 CHUNK_BYTES = 1 << 20  # of rows multiplied together, so that they stay in a core's cache
 
@@ -31,12 +32,13 @@ class BPBC(Hasher):
     Parameters
     ----------
     n_bits : int
-        Bits per code, at most the number of features.
+        Bits per code, any number.
     shape : tuple of two int, optional
         (d₁, d₂): each row of the features is read as a d₁ × d₂ matrix, row by row. Good choices are (K, 128) for VLAD
         with K words, (21, K) for LLC and (81, 256) for LE. By default, the factors of d nearest to a square.
     code_shape : tuple of two int, optional
-        (c₁, c₂) of the matrix of bits. By default, the factors of ``n_bits`` nearest to a square that fit ``shape``.
+        (c₁, c₂) of the matrix of bits. By default, the factors of ``n_bits`` nearest to a square that lose
+        least of ``shape``.
     learn : bool
         Whether to learn the projections; otherwise they are random and orthonormal.
     n_iter : int
@@ -49,7 +51,7 @@ class BPBC(Hasher):
 
     name = "bpbc"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_bits": [POSITIVE],
+        "n_bits": [BITS],
         "shape": [tuple, list, None],
         "code_shape": [tuple, list, None],
         "learn": ["boolean"],
@@ -88,13 +90,12 @@ class BPBC(Hasher):
 
     def _fit(self, features: Features) -> None:
         d = features.shape[1]
-        pca.check_limit(self._label, self.n_bits, d)
         shape = _checked("shape", self.shape, d, "the number of features")
         code_shape = _checked("code_shape", self.code_shape, self.n_bits, "n_bits")
         shape, code_shape = choose_shapes(d, self.n_bits, shape, code_shape)
         rng = self._rng()
         self.mean_ = compute.mean(features)
-        left, right = (orthonormal(*sizes, rng) for sizes in zip(shape, code_shape, strict=True))
+        left, right = (random(rows, rng, columns) for rows, columns in zip(shape, code_shape, strict=True))
         trace: list[float] = []
         if self.learn:
             X = compute.load(features, compute.sample(features, self.max_samples, rng), self.mean_)
@@ -197,22 +198,11 @@ def _signs(bits: NDArray[np.bool_]) -> NDArray[np.float32]:
     return bits.astype(np.float32) * 2 - 1
 
 
-def orthonormal(rows: int, columns: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """A random matrix with orthonormal columns, from the Haar measure."""
-    q, r = np.linalg.qr(rng.standard_normal((rows, columns)))
-    return q * np.where(np.diag(r) < 0, -1.0, 1.0)
-
-
 def choose_shapes(d: int, m: int, shape: Pair | None, code_shape: Pair | None) -> tuple[Pair, Pair]:
-    """(shape, code shape); a missing one becomes the factor pair nearest to a square with c₁ ≤ d₁ and c₂ ≤ d₂."""
-    for d1, d2 in [shape] if shape else factor_pairs(d):
-        for c1, c2 in [code_shape] if code_shape else factor_pairs(m):
-            if c1 <= d1 and c2 <= d2:
-                return (d1, d2), (c1, c2)
-    raise InputError(
-        f"BPBC: no code_shape (c1, c2) with c1·c2 = {m} fits into the shape {shape or f'of {d} features'}"
-        + (f"; got code_shape {code_shape}" if code_shape else "")
-    )
+    """(shape, code shape); a missing one becomes the factor pair nearest to a square of those with the highest rank."""
+    shapes = [shape] if shape else factor_pairs(d)
+    code_shapes = [code_shape] if code_shape else factor_pairs(m)
+    return max(product(shapes, code_shapes), key=lambda pair: math.prod(map(min, *pair)))
 
 
 def factor_pairs(number: int) -> list[Pair]:
@@ -221,14 +211,14 @@ def factor_pairs(number: int) -> list[Pair]:
     return [pair for a in small for pair in dict.fromkeys([(a, number // a), (number // a, a)])]
 
 
-def _checked(name: str, shape: Any, product: int, of_what: str) -> Pair | None:
+def _checked(name: str, shape: Any, wanted: int, of_what: str) -> Pair | None:
     if shape is None:
         return None
     if len(shape) != 2 or not all(isinstance(s, int | np.integer) and s > 0 for s in shape):
         raise InputError(f"BPBC: {name} must be two positive integers; got {shape!r}")
     first, second = int(shape[0]), int(shape[1])
-    if first * second != product:
+    if first * second != wanted:
         raise InputError(
-            f"BPBC: {name} must multiply to {product} ({of_what}); got {first} × {second} = {first * second}"
+            f"BPBC: {name} must multiply to {wanted} ({of_what}); got {first} × {second} = {first * second}"
         )
     return first, second

@@ -18,7 +18,7 @@ from isch.features import Block, Features, dense
 from isch.hashing import pca
 from isch.hashing.base import Hasher, Projector, centred
 from isch.learned import Array, Expected
-from isch.parameters import POSITIVE, Interval
+from isch.parameters import BITS, POSITIVE, Interval
 
 CHUNK_BYTES = 1 << 20  # of rows transformed together, so that they stay in a core's cache
 
@@ -46,7 +46,7 @@ class CBE(Hasher):
 
     name = "cbe"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_bits": [POSITIVE],
+        "n_bits": [BITS],
         "learn": ["boolean"],
         "regularisation": [Interval(Real, 0, None, closed="neither")],
         "n_iter": [POSITIVE],

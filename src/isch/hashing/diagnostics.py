@@ -1,6 +1,7 @@
 """Statistics of a fitted model and its codes, and a warning when bits carry no information."""
 
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,12 +9,14 @@ from numpy.typing import NDArray
 from isch.errors import IschWarning
 
 STATISTIC_ROWS = 4096
+STATISTIC_BITS = 4096
 
 
 def bit_statistics(bits: NDArray[np.bool_]) -> tuple[NDArray[np.float32], float]:
     """(share of ones per bit, mean absolute correlation between two bits)."""
     balance = bits.mean(axis=0, dtype=np.float64)
-    some = bits[:: -(-len(bits) // STATISTIC_ROWS)].astype(np.float32)
+    n, m = bits.shape
+    some = bits[:: -(-n // STATISTIC_ROWS), :: -(-m // STATISTIC_BITS)].astype(np.float32)
     some -= some.mean(axis=0)
     norms = np.sqrt(np.einsum("ij,ij->j", some, some))
     some /= np.where(norms > 0, norms, 1)
@@ -23,9 +26,9 @@ def bit_statistics(bits: NDArray[np.bool_]) -> tuple[NDArray[np.float32], float]
     return balance.astype(np.float32), off_diagonal / max(1, pairs)
 
 
-def block_overlap(eigenvectors: NDArray[np.float32], n_blocks: int) -> float:
+def block_overlap(eigenvectors: NDArray[np.float32], blocks: Sequence[slice]) -> float:
     """How much of the first block's span the other blocks repeat on average, from 0 (orthogonal) to 1 (the same)."""
-    first, *others = np.split(eigenvectors, n_blocks, axis=1)
+    first, *others = (eigenvectors[:, block] for block in blocks)
     shares = [float(np.square(first.T @ other).sum()) / first.shape[1] for other in others]
     return float(np.mean(shares)) if shares else 0.0
 

@@ -6,10 +6,12 @@ rotation R,
 
     L* = Rᵀ W,  W = diag(f(λ)) Vᵀ,  f(λ) = √λ / (λ + λ*),  λ* = η / (2τ),
 
-where (λ, V) are the m largest eigenpairs of D Dᵀ. There are three steps: dictionary.py learns D, spectrum.py finds λ
-and V, rotation.py learns R block by block. Bit i of x is [L*_i (x − μ) ≥ 0].
+where (λ, V) are the r = min(m, rank) largest eigenpairs of D Dᵀ. There are three steps: dictionary.py learns D,
+spectrum.py finds λ and V, rotation.py learns R (r × m) block by block: a rotation, or a tight frame if m exceeds the
+rank. Bit i of x is [L*_i (x − μ) ≥ 0].
 """
 
+import math
 import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
@@ -25,12 +27,12 @@ from isch.hashing.base import Linear, LinearHasher, Projecting
 from isch.hashing.dictionary import Atoms, Tree
 from isch.hashing.spectrum import Spectrum
 from isch.learned import Array, Expected, Optional
-from isch.parameters import POSITIVE, Interval, StrOptions
+from isch.parameters import BITS, POSITIVE, Interval, StrOptions
 
 FLAT_LIMIT = 4096  # up to this dimension the dictionary comes from one flat k-means
 FEW_ROWS = 1024  # up to this many rows it does in any dimension: a tree would have too few clusters for long codes
 EXACT_LIMIT = 4096  # up to this dimension all eigenpairs are computed
-BLOCK_LIMIT = 512  # bits per rotation, by default
+BLOCK_LIMIT = 512  # eigenvectors per rotation, by default
 BLOCK_LEAST = 32  # smaller blocks repeat the same few directions
 ROTATION_VALUES = 1 << 29  # projected values in memory while the rotation is learned
 KMEANS_ITERATIONS = 10
@@ -42,7 +44,7 @@ class ISCH(LinearHasher):
     Parameters
     ----------
     n_bits : int
-        Bits per code, m.
+        Bits per code, m: any number.
     n_atoms : int, optional
         Size of a flat dictionary; by default twice the number of features. Ignored for a hierarchical one.
     dictionary : {"auto", "flat", "hierarchical"}
@@ -60,7 +62,8 @@ class ISCH(LinearHasher):
         How eigenpairs are found. "columns" is the paper's column sampling. "auto" is exact up to 4,096 features and
         randomized beyond.
     block_size : int, optional
-        Bits per rotation block, ℓ, a divisor of ``n_bits``; by default the largest divisor up to 512.
+        Bits per rotation block, ℓ, a divisor of ``n_bits``; by default the largest divisor up to 512, or nearly
+        equal blocks where no divisor is large enough. Beyond the rank: as few blocks as 512 eigenvectors each allow.
     tau : float or "auto"
         Scale τ of the Laplace prior. "auto" sets λ* to the typical eigenvalue of D Dᵀ (``spectrum.typical``).
     eta : float
@@ -77,7 +80,7 @@ class ISCH(LinearHasher):
 
     name = "isch"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_bits": [POSITIVE],
+        "n_bits": [BITS],
         "n_atoms": [POSITIVE, None],
         "dictionary": [StrOptions({"auto", "flat", "hierarchical"})],
         "n_branches": [POSITIVE, None],
@@ -101,7 +104,7 @@ class ISCH(LinearHasher):
         "n_atoms_": int,
         "spectrum_kind_": str,
         "spectrum_share_": float,
-        "eigenvalues_": Array("float64", "m"),
+        "eigenvalues_": Array("float64", "r"),
         "rank_": Optional(int),
         "lambda_star_": float,
         "tau_": float,
@@ -149,28 +152,22 @@ class ISCH(LinearHasher):
 
     def _fit(self, features: Features) -> None:
         rng = self._rng()
-        n_blocks = self._n_blocks()
-        if len(features) <= self.n_bits:
-            raise InputError(f"{features.where}: n_bits = {self.n_bits} needs more rows than bits; got {len(features)}")
+        if self.n_bits % (self.block_size or 1):
+            raise ParameterError(f"block_size must divide n_bits = {self.n_bits}; got {self.block_size}")
         self.mean_ = compute.mean(features)
         sample = Subset(features, compute.sample(features, self.max_samples, rng))
         self.dictionary_ = self._learn_dictionary(sample, rng)
-        pairs = self._decompose(self.dictionary_, n_blocks, rng)
+        pairs = self._decompose(self.dictionary_, rng)
         self._weigh(pairs)
         self._rotate(pairs, sample, rng)
 
-    def _n_blocks(self) -> int:
-        """Q, from the block size ℓ: m = Q ℓ."""
-        size = self.block_size or max(s for s in range(1, BLOCK_LIMIT + 1) if self.n_bits % s == 0)
-        if self.n_bits % size:
-            raise ParameterError(f"block_size must divide n_bits = {self.n_bits}; got {size}")
-        if self.block_size is None and size < min(self.n_bits, BLOCK_LEAST):
-            raise ParameterError(
-                f"n_bits = {self.n_bits} has no divisor from {BLOCK_LEAST} to {BLOCK_LIMIT} to be the block size; "
-                "expected another length, or block_size given"
-            )
-        self.block_size_ = size
-        return self.n_bits // size
+    def _n_blocks(self, n_pairs: int) -> int:
+        """Q, from the block size ℓ: m = Q ℓ, or as few blocks as may be where nothing divides evenly."""
+        if self.block_size:
+            return self.n_bits // self.block_size
+        size = max(s for s in range(1, BLOCK_LIMIT + 1) if n_pairs % s == 0)
+        uneven = n_pairs < self.n_bits or size < min(n_pairs, BLOCK_LEAST)
+        return math.ceil(n_pairs / (BLOCK_LIMIT if uneven else size))
 
     def _learn_dictionary(self, sample: Features, rng: np.random.Generator) -> Atoms:
         """D, with a warning when it is not overcomplete."""
@@ -198,13 +195,14 @@ class ISCH(LinearHasher):
             )
         return atoms
 
-    def _decompose(self, atoms: Atoms, n_blocks: int, rng: np.random.Generator) -> Spectrum:
+    def _decompose(self, atoms: Atoms, rng: np.random.Generator) -> Spectrum:
         auto = "exact" if min(atoms.shape) <= EXACT_LIMIT else "randomized"
         self.spectrum_kind_ = auto if self.spectrum == "auto" else self.spectrum
-        if self.spectrum_kind_ == "exact":
-            return spectrum.exact(atoms, self.n_bits, n_blocks)
-        solve = spectrum.columns if self.spectrum_kind_ == "columns" else spectrum.randomized
-        return solve(atoms, self.n_bits, n_blocks, rng)
+        if self.spectrum_kind_ == "columns":
+            return spectrum.columns(atoms, self.n_bits, self._n_blocks(min(self.n_bits, *atoms.shape)), rng)
+        exact = self.spectrum_kind_ == "exact"
+        pairs = spectrum.exact(atoms, self.n_bits) if exact else spectrum.randomized(atoms, self.n_bits, rng)
+        return pairs.dealt(self._n_blocks(len(pairs.eigenvalues)))
 
     def _weigh(self, pairs: Spectrum) -> None:
         """λ* and τ, given or from the spectrum."""
@@ -218,27 +216,31 @@ class ISCH(LinearHasher):
         """L = W R block by block, and what the codes look like."""
         W = pairs.eigenvectors * spectrum.weights(pairs.eigenvalues, self.lambda_star_).astype(np.float32)
         Z, W = self._unit_scale(W, sample, rng)
-        self.projection_ = np.empty_like(W)
+        self.projection_ = np.empty((len(W), self.n_bits), np.float32)
+        signs = np.empty((len(Z), self.n_bits), np.bool_)
         self.quantization_errors_ = []
-        for number, block in enumerate(np.split(np.arange(self.n_bits), pairs.n_blocks)):
-            label = f"rotation {number + 1} of {pairs.n_blocks}"
-            learned = rotation.learn(np.ascontiguousarray(Z[:, block]), self.n_iter, rng, label=label)
+        parts = np.array_split(np.arange(self.n_bits), len(pairs.blocks))
+        for number, (block, bits) in enumerate(zip(pairs.blocks, parts, strict=True)):
+            label = f"rotation {number + 1} of {len(parts)}"
+            coordinates = np.ascontiguousarray(Z[:, block])
+            learned = rotation.learn(coordinates, self.n_iter, rng, label=label, n_bits=len(bits))
             R = learned.matrix.astype(np.float32)
-            self.projection_[:, block] = W[:, block] @ R
-            Z[:, block] = Z[:, block] @ R
+            self.projection_[:, bits] = W[:, block] @ R
+            signs[:, bits] = coordinates @ R >= 0
             self.quantization_errors_.append(learned.errors)
-        self.block_overlap_ = diagnostics.block_overlap(pairs.eigenvectors, pairs.n_blocks)
-        self.bit_balance_, self.bit_correlation_ = diagnostics.bit_statistics(Z >= 0)
+        self.block_size_ = len(parts[0])
+        self.block_overlap_ = diagnostics.block_overlap(pairs.eigenvectors, pairs.blocks)
+        self.bit_balance_, self.bit_correlation_ = diagnostics.bit_statistics(signs)
         diagnostics.warn_of_collapse(self.bit_balance_)
 
     def _unit_scale(
         self, W: NDArray[np.float32], sample: Features, rng: np.random.Generator
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """(Z, W) scaled so that Z = (X − μ) W has mean square 1: this makes errors comparable and changes no code."""
+        """(Z, W) scaled so that Z = (X − μ) W has mean square 1 per bit: errors become comparable, no code changes."""
         rows = Subset(sample, compute.sample(sample, max(2, ROTATION_VALUES // self.n_bits), rng))
-        Z = np.empty((len(rows), self.n_bits), np.float32)
+        Z = np.empty((len(rows), W.shape[1]), np.float32)
         compute.collect(Projecting(Linear(self.mean_, W), sample.where), rows, Z)
-        scale = np.float32(1 / np.sqrt(np.einsum("ij,ij->", Z, Z, dtype=np.float64) / Z.size))
+        scale = np.float32(1 / np.sqrt(np.einsum("ij,ij->", Z, Z, dtype=np.float64) / (len(Z) * self.n_bits)))
         return Z * scale, W * scale
 
     def _learned(self) -> dict[str, Any]:

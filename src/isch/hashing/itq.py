@@ -1,7 +1,8 @@
 """ITQ (Gong, Lazebnik 2011, *Iterative quantization: a Procrustean approach to learning binary codes*).
 
-PCA to m dimensions, then the rotation R that brings the data V nearest to the corners of a cube. Learning alternates
-between B = sign(V R) and R = argmin ‖B − V R‖ over rotations.
+PCA to r = min(m, rank) dimensions, then the rotation R that brings the data V nearest to the corners of a cube.
+Learning alternates between B = sign(V R) and R = argmin ‖B − V R‖ over rotations, or for m > r over tight frames
+(rotation.py).
 """
 
 from typing import Any, ClassVar
@@ -14,7 +15,7 @@ from isch.features import Features
 from isch.hashing import pca, rotation
 from isch.hashing.base import LinearHasher
 from isch.learned import Array, Expected
-from isch.parameters import POSITIVE
+from isch.parameters import BITS, POSITIVE
 
 
 class ITQ(LinearHasher):
@@ -23,7 +24,7 @@ class ITQ(LinearHasher):
     Parameters
     ----------
     n_bits : int
-        Bits per code, at most the number of features.
+        Bits per code, any number.
     n_iter : int
         Rounds of learning the rotation.
     max_samples : int
@@ -34,7 +35,7 @@ class ITQ(LinearHasher):
 
     name = "itq"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_bits": [POSITIVE],
+        "n_bits": [BITS],
         "n_iter": [POSITIVE],
         "max_samples": [POSITIVE],
         "random_state": ["random_state"],
@@ -49,12 +50,10 @@ class ITQ(LinearHasher):
         self.random_state = random_state
 
     def _fit(self, features: Features) -> None:
-        pca.check_limit(self._label, self.n_bits, features.shape[1])
         rng = self._rng()
-        basis = pca.principal(features, self.n_bits, rng)
-        pca.warn_rank(self._label, basis)
+        basis = pca.spanning(features, self.n_bits, rng)
         rows = compute.sample(features, self.max_samples, rng)
-        learned = rotation.learn(pca.project_rows(features, rows, basis), self.n_iter, rng)
+        learned = rotation.learn(pca.project_rows(features, rows, basis), self.n_iter, rng, n_bits=self.n_bits)
         self.mean_ = basis.mean
         self.projection_ = (basis.directions @ learned.matrix).astype(np.float32)
         self.errors_ = np.asarray(learned.errors, np.float64)

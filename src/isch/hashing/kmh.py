@@ -21,7 +21,7 @@ from isch.features import Block, Features
 from isch.hashing import pca
 from isch.hashing.base import LinearHasher, Projector
 from isch.learned import Array, Expected
-from isch.parameters import POSITIVE, Interval
+from isch.parameters import BITS, POSITIVE, Interval
 
 MOST_BITS = 12  # per subspace: 4,096 centres
 INNER_STEPS = 10  # majorisation steps of one centre in one round
@@ -52,7 +52,7 @@ class KMH(LinearHasher):
 
     name = "kmh"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_bits": [POSITIVE],
+        "n_bits": [BITS],
         "bits_per_subspace": [Interval(Integral, 1, MOST_BITS, closed="both"), None],
         "affinity_weight": [Interval(Real, 0, None, closed="left")],
         "n_iter": [POSITIVE],

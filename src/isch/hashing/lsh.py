@@ -11,7 +11,7 @@ import numpy as np
 from isch import compute
 from isch.features import Features
 from isch.hashing.base import LinearHasher
-from isch.parameters import POSITIVE
+from isch.parameters import BITS
 
 
 class LSH(LinearHasher):
@@ -27,7 +27,7 @@ class LSH(LinearHasher):
 
     name = "lsh"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_bits": [POSITIVE],
+        "n_bits": [BITS],
         "random_state": ["random_state"],
     }
 

@@ -21,7 +21,7 @@ from isch.features import Block, Features
 from isch.hashing import pca
 from isch.hashing.base import LinearHasher, Projector
 from isch.learned import Array, Expected, check_range
-from isch.parameters import POSITIVE, Interval
+from isch.parameters import BITS, POSITIVE, Interval
 
 LEAST_BINS, MOST_BINS = 10, 50
 ROWS_PER_BIN = 10
@@ -52,7 +52,7 @@ class MDSH(LinearHasher):
 
     name = "mdsh"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_bits": [POSITIVE],
+        "n_bits": [BITS],
         "sigma": [Interval(Real, 0, None, closed="neither"), None],
         "max_coordinates": [POSITIVE],
         "max_samples": [POSITIVE],

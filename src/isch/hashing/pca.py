@@ -42,6 +42,13 @@ def principal(features: Features, count: int, rng: np.random.Generator) -> Princ
     return Principal(mean, *_subspace_iteration(features, mean, count, rng))
 
 
+def spanning(features: Features, n_bits: int, rng: np.random.Generator) -> Principal:
+    """The ``n_bits`` leading principal directions, or all that carry variance if those are fewer."""
+    basis = principal(features, min(n_bits, features.shape[1]), rng)
+    rank = max(1, rank_of(basis))
+    return Principal(basis.mean, basis.directions[:, :rank], basis.variances[:rank])
+
+
 def covariance(features: Features) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(mean, covariance with divisor n), in one pass.
 
@@ -115,10 +122,14 @@ def check_limit(label: str, n_bits: int, n_features: int) -> None:
         )
 
 
+def rank_of(basis: Principal) -> int:
+    """How many of the directions carry variance."""
+    return int((basis.variances > basis.variances[0] * NOISE).sum())
+
+
 def warn_rank(label: str, basis: Principal) -> None:
     """Warn if the data has no variance along some of the directions, so that their bits are arbitrary."""
-    n_bits = len(basis.variances)
-    rank = int((basis.variances > basis.variances[0] * NOISE).sum()) if basis.variances[0] > 0 else 0
+    n_bits, rank = len(basis.variances), rank_of(basis)
     if rank < n_bits:
         warnings.warn(
             f"{label}: the features vary in only {rank} directions; bits beyond them carry no information "

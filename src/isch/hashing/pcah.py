@@ -14,7 +14,7 @@ from isch.features import Features
 from isch.hashing import pca, rotation
 from isch.hashing.base import LinearHasher
 from isch.learned import Array, Expected
-from isch.parameters import POSITIVE
+from isch.parameters import BITS
 
 
 class PCAH(LinearHasher):
@@ -30,7 +30,7 @@ class PCAH(LinearHasher):
 
     name = "pcah"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_bits": [POSITIVE],
+        "n_bits": [BITS],
         "random_state": ["random_state"],
     }
     _learns: ClassVar[Expected] = {"variances_": Array("float64", "m")}
@@ -42,14 +42,10 @@ class PCAH(LinearHasher):
 
     def _fit(self, features: Features) -> None:
         pca.check_limit(self._label, self.n_bits, features.shape[1])
-        rng = self._rng()
-        basis = pca.principal(features, self.n_bits, rng)
+        basis = pca.principal(features, self.n_bits, self._rng())
         pca.warn_rank(self._label, basis)
         self.mean_, self.variances_ = basis.mean, basis.variances
-        self.projection_ = self._turned(basis.directions, rng).astype(np.float32)
-
-    def _turned(self, directions: NDArray[np.float64], _: np.random.Generator) -> NDArray[np.float64]:
-        return directions
+        self.projection_ = basis.directions.astype(np.float32)
 
 
 class PCARR(PCAH):
@@ -58,12 +54,18 @@ class PCARR(PCAH):
     Parameters
     ----------
     n_bits : int
-        Bits per code, at most the number of features.
+        Bits per code, any number. With more bits than components that vary, the rotation is a random tight frame: a
+        matrix with orthonormal rows.
     random_state : int, RandomState or None
         Seed of the rotation.
     """
 
     name = "pcarr"
+    _learns: ClassVar[Expected] = {"variances_": Array("float64", "r")}
 
-    def _turned(self, directions: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.float64]:
-        return directions @ rotation.random(directions.shape[1], rng)
+    def _fit(self, features: Features) -> None:
+        rng = self._rng()
+        basis = pca.spanning(features, self.n_bits, rng)
+        self.mean_, self.variances_ = basis.mean, basis.variances
+        turned = basis.directions @ rotation.random(len(basis.variances), rng, self.n_bits)
+        self.projection_ = turned.astype(np.float32)

@@ -4,6 +4,9 @@
 Iterative quantisation: for a given R, the best codes are the signs of Z R; for given codes B, the best R is the
 orthogonal Procrustes solution. The error never increases. Codes are ±1 here; with {0, 1} and zero-mean Z the update
 of R is the same (docs/methods.md).
+
+With more bits than coordinates, R (r × m, r < m) is a tight frame: its rows are orthonormal, R Rᵀ = I. It keeps
+lengths, ‖z R‖ = ‖z‖, so the same two steps reduce the same error.
 """
 
 from dataclasses import dataclass
@@ -21,7 +24,7 @@ Matrix = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True)
 class Rotation:
-    """R, and the mean quantisation error per value before each update of R."""
+    """R (r, m) with orthonormal rows, and the mean quantisation error per bit before each update of R."""
 
     matrix: NDArray[np.float64]
     errors: list[float]
@@ -34,9 +37,14 @@ def learn(
     initial: NDArray[np.float64] | None = None,
     tolerance: float = 1e-6,
     label: str = "rotation",
+    n_bits: int | None = None,
 ) -> Rotation:
-    """Alternate between codes and rotation ``n_iter`` times, or until the error falls by less than ``tolerance``."""
-    R = random(Z.shape[1], rng) if initial is None else initial
+    """Alternate between codes and rotation ``n_iter`` times, or until the error falls by less than ``tolerance``.
+
+    ``n_bits`` is by default the number of columns of Z, and may be larger.
+    """
+    R = random(Z.shape[1], rng, n_bits) if initial is None else initial
+    size = len(Z) * R.shape[1]
     errors: list[float] = []
     squares = float(np.einsum("ij,ij->", Z, Z, dtype=np.float64))
     total = Z.sum(axis=0, dtype=np.float64)
@@ -44,7 +52,7 @@ def learn(
     with single_threaded_blas(), progress.task(label, n_iter, "iterations") as advance:
         for _ in range(n_iter):
             BtZ = correlate(Z, R, total)
-            errors.append((squares + Z.size - 2 * float(np.sum(BtZ.T * R))) / Z.size)
+            errors.append((squares + size - 2 * float(np.sum(BtZ.T * R))) / size)
             R = procrustes(BtZ)
             advance(1)
             if len(errors) > 1 and errors[-2] - errors[-1] < tolerance * errors[-2]:
@@ -72,12 +80,17 @@ class Positive(Sum):
 
 
 def procrustes(BtZ: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The R with orthonormal columns that maximises tr(Bᵀ Z R): if BᵀZ = P S Qᵀ, it is Q Pᵀ."""
+    """The R with orthonormal columns (or rows, if it is wide) that maximises tr(Bᵀ Z R).
+
+    If BᵀZ = P S Qᵀ is the thin singular value decomposition, R is Q Pᵀ.
+    """
     P, _, Qt = svd(BtZ, full_matrices=False)
     return np.asarray((P @ Qt).T)
 
 
-def random(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """An orthogonal matrix from the Haar measure."""
-    Q, triangle = qr(rng.standard_normal((n, n)))
-    return np.asarray(Q * np.where(np.diag(triangle) < 0, -1.0, 1.0))
+def random(rows: int, rng: np.random.Generator, columns: int | None = None) -> NDArray[np.float64]:
+    """A matrix from the Haar measure with orthonormal columns, or rows if it is wide; square by default."""
+    columns = columns or rows
+    Q, triangle = qr(rng.standard_normal((max(rows, columns), min(rows, columns))), mode="economic")
+    Q *= np.where(np.diag(triangle) < 0, -1.0, 1.0)
+    return np.asarray(Q.T if columns > rows else Q)

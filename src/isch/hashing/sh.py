@@ -15,7 +15,7 @@ from isch.features import Block, Features
 from isch.hashing import pca
 from isch.hashing.base import Linear, LinearHasher, Projector
 from isch.learned import Array, Expected, check_range
-from isch.parameters import POSITIVE
+from isch.parameters import BITS
 
 
 class SH(LinearHasher):
@@ -31,7 +31,7 @@ class SH(LinearHasher):
 
     name = "sh"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_bits": [POSITIVE],
+        "n_bits": [BITS],
         "random_state": ["random_state"],
     }
     _learns: ClassVar[Expected] = {

@@ -17,7 +17,7 @@ from isch.errors import IschWarning
 from isch.features import Block, Features, dense
 from isch.hashing.base import LinearHasher, Projector
 from isch.learned import Array, Expected
-from isch.parameters import POSITIVE, Interval
+from isch.parameters import BITS, Interval
 
 NEIGHBOUR = 50
 ROUNDING = 1e-3  # of the length of a row; smaller distances are rounding errors of single precision
@@ -39,7 +39,7 @@ class SKLSH(LinearHasher):
 
     name = "sklsh"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_bits": [POSITIVE],
+        "n_bits": [BITS],
         "gamma": [Interval(Real, 0, None, closed="neither"), None],
         "random_state": ["random_state"],
     }

@@ -21,7 +21,7 @@ from isch.hashing import pca
 from isch.hashing.base import Hasher, Projector, centred
 from isch.hashing.rotation import correlate, procrustes
 from isch.learned import Array, Expected
-from isch.parameters import POSITIVE, Interval
+from isch.parameters import BITS, POSITIVE, Interval
 
 LANES = 64  # rows that are multiplied together
 COLUMNS = 2048  # of the projection handled at a time, so that their values of these rows stay in a core's cache
@@ -48,7 +48,7 @@ class SP(Hasher):
 
     name = "sp"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_bits": [POSITIVE],
+        "n_bits": [BITS],
         "sparsity": [Interval(Real, 0, 1, closed="left")],
         "beta": [Interval(Real, 0, None, closed="left")],
         "n_iter": [POSITIVE],

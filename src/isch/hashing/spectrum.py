@@ -7,7 +7,7 @@ over slabs of atoms.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh, qr, svd
 
 from isch import progress
-from isch.errors import InputError
 
 Atoms = NDArray[np.float32]
 Vector = NDArray[np.float64]
@@ -28,73 +27,81 @@ POWER_ITERATIONS = 3
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Eigenpairs of D Dᵀ in blocks of equal size: block j is columns j ℓ to (j + 1) ℓ."""
+    """The r = min(m, rank) largest eigenpairs of D Dᵀ, block after block."""
 
-    eigenvalues: Vector  # (m,)
-    eigenvectors: NDArray[np.float32]  # (d, m)
-    n_blocks: int
+    eigenvalues: Vector  # (r,)
+    eigenvectors: NDArray[np.float32]  # (d, r)
+    sizes: tuple[int, ...]  # eigenpairs of each block
     share: float  # of the trace Σλ = k in one block (columns) or in all blocks together (otherwise)
     typical: float  # eigenvalue of the whole spectrum, computed or estimated
     rank: int | None  # of D, where the whole spectrum is known
 
+    @property
+    def blocks(self) -> list[slice]:
+        """The columns of each block."""
+        ends = np.cumsum(self.sizes).tolist()
+        return [slice(end - size, end) for end, size in zip(ends, self.sizes, strict=True)]
 
-def exact(atoms: Atoms, n_bits: int, n_blocks: int) -> Spectrum:
+    def dealt(self, n_blocks: int) -> "Spectrum":
+        """Deal the pairs of one block to several blocks in turn, so that every block has strong and weak ones.
+
+        With fewer pairs than blocks there are fewer blocks.
+        """
+        count = len(self.eigenvalues)
+        parts = [np.arange(first, count, n_blocks) for first in range(min(n_blocks, count))]
+        order, sizes = np.concatenate(parts), tuple(map(len, parts))
+        return replace(self, eigenvalues=self.eigenvalues[order], eigenvectors=self.eigenvectors[:, order], sizes=sizes)
+
+
+def exact(atoms: Atoms, n_bits: int) -> Spectrum:
     """The whole spectrum, from the smaller of the two Gram matrices, in double precision."""
     k, d = atoms.shape
     eigenvalues, vectors = np.linalg.eigh(gram(atoms if d <= k else np.ascontiguousarray(atoms.T)))
     eigenvalues, vectors = np.maximum(eigenvalues[::-1], 0), vectors[:, ::-1]
-    rank = checked_rank(eigenvalues, atoms, n_bits)
-    vectors = vectors[:, :n_bits]
+    rank = rank_of(eigenvalues, atoms)
+    kept, middle = eigenvalues[: min(n_bits, rank)], typical(telling(eigenvalues[:rank], atoms))
+    vectors = vectors[:, : len(kept)]
     if d > k:
-        vectors = atoms.T @ (vectors / np.sqrt(eigenvalues[:n_bits]))
-    order = deal(n_bits, n_blocks)
-    kept, middle = eigenvalues[:n_bits], typical(telling(eigenvalues[:rank], atoms))
-    return Spectrum(kept[order], vectors[:, order].astype(np.float32), n_blocks, float(kept.sum()) / k, middle, rank)
+        vectors = atoms.T @ (vectors / np.sqrt(kept))
+    return Spectrum(kept, vectors.astype(np.float32), (len(kept),), float(kept.sum()) / k, middle, rank)
 
 
 def columns(atoms: Atoms, n_bits: int, n_blocks: int, rng: np.random.Generator) -> Spectrum:
     """The paper's column sampling: m atoms in Q groups C_i, and the eigenpairs of D within the span of each group."""
-    size = n_bits // n_blocks
-    if n_bits > min(atoms.shape):
-        raise InputError(f"n_bits must be at most the smaller side of the dictionary {atoms.shape}; got {n_bits}")
     values, vectors, middle = [], [], 0.0
     with progress.task("column sampling", n_blocks, "blocks") as advance:
-        for U in sampled_bases(atoms, n_blocks, size, rng):
+        for U in sampled_bases(atoms, n_bits, n_blocks, rng):
             ritz, W = ritz_pairs(atoms, U)
             values.append(ritz)
             vectors.append(W.astype(np.float32))
-            middle += typical(telling(completed(ritz, atoms), atoms)) / n_blocks
+            middle += typical(telling(completed(ritz, atoms), atoms))
             advance(1)
-    eigenvalues = np.concatenate(values)
-    share = float(eigenvalues.sum()) / (n_blocks * len(atoms))
-    return Spectrum(eigenvalues, np.concatenate(vectors, axis=1), n_blocks, share, middle, None)
+    eigenvalues, sizes = np.concatenate(values), tuple(map(len, values))
+    share = float(eigenvalues.sum()) / (len(sizes) * len(atoms))
+    return Spectrum(eigenvalues, np.concatenate(vectors, axis=1), sizes, share, middle / len(sizes), None)
 
 
-def sampled_bases(atoms: Atoms, n_blocks: int, size: int, rng: np.random.Generator) -> Iterator[NDArray[np.float64]]:
-    """U_i of the thin SVD C_i = U_i S_i V_iᵀ of each group; a group without full rank is drawn again."""
-    order = rng.permutation(len(atoms))
-    groups, spare = order[: n_blocks * size].reshape(n_blocks, size), order[n_blocks * size :]
-    tolerance = max(atoms.shape[1], size) * np.finfo(np.float32).eps
-    for group in groups:
+def sampled_bases(atoms: Atoms, n_bits: int, n_blocks: int, rng: np.random.Generator) -> Iterator[NDArray[np.float64]]:
+    """U_i of the thin SVD C_i = U_i S_i V_iᵀ of each group.
+
+    A group without full rank is drawn again. If no draw has full rank, the span of the last one is used.
+    """
+    order, chosen = rng.permutation(len(atoms)), min(n_bits, *atoms.shape)
+    spare = order[chosen:]
+    for group in np.array_split(order[:chosen], min(n_blocks, chosen)):
+        tolerance = max(atoms.shape[1], len(group)) * np.finfo(np.float32).eps
         for _ in range(REDRAWS):
             U, s, _ = svd(atoms[group].T.astype(np.float64), full_matrices=False)
             if s[-1] > tolerance * s[0]:
-                yield U
                 break
             pool = rng.permutation(np.concatenate([group, spare]))
-            group, spare = pool[:size], pool[size:]
-        else:
-            raise InputError(
-                f"no {size} linearly independent atoms found in {REDRAWS} draws from {len(atoms)}; "
-                "use a smaller n_bits or block_size, or more varied data"
-            )
+            group, spare = pool[: len(group)], pool[len(group) :]
+        yield U[:, s > tolerance * s[0]]
 
 
-def randomized(atoms: Atoms, n_bits: int, n_blocks: int, rng: np.random.Generator) -> Spectrum:
+def randomized(atoms: Atoms, n_bits: int, rng: np.random.Generator) -> Spectrum:
     """Block power iteration (Halko, Martinsson, Tropp 2011). Not in the paper; nearly exact and far cheaper."""
     size = min(n_bits + max(16, math.ceil(OVERSAMPLING * n_bits)), *atoms.shape)
-    if n_bits > size:
-        raise InputError(f"n_bits must be at most the smaller side of the dictionary {atoms.shape}; got {n_bits}")
     Q = rng.standard_normal((atoms.shape[1], size), dtype=np.float32)
     with progress.task("power iterations", POWER_ITERATIONS + 1, "iterations") as advance:
         for _ in range(POWER_ITERATIONS + 1):
@@ -104,10 +111,9 @@ def randomized(atoms: Atoms, n_bits: int, n_blocks: int, rng: np.random.Generato
             Q = qr(Y, mode="economic", overwrite_a=True)[0]
             advance(1)
     ritz, vectors = ritz_pairs(atoms, Q)
-    checked_rank(ritz, atoms, n_bits)
-    order = deal(n_bits, n_blocks)
-    share, middle = float(ritz[:n_bits].sum()) / len(atoms), typical(telling(completed(ritz, atoms), atoms))
-    return Spectrum(ritz[order], vectors[:, order].astype(np.float32), n_blocks, share, middle, None)
+    count, middle = min(n_bits, rank_of(ritz, atoms)), typical(telling(completed(ritz, atoms), atoms))
+    share = float(ritz[:count].sum()) / len(atoms)
+    return Spectrum(ritz[:count], vectors[:, :count].astype(np.float32), (count,), share, middle, None)
 
 
 def ritz_pairs(atoms: Atoms, U: NDArray[Any]) -> tuple[Vector, NDArray[Any]]:
@@ -135,18 +141,10 @@ def slabs(rows: Atoms) -> Iterator[Atoms]:
     return (rows[start : start + SLAB_ATOMS] for start in range(0, len(rows), SLAB_ATOMS))
 
 
-def checked_rank(eigenvalues: Vector, atoms: Atoms, n_bits: int) -> int:
-    """The number of eigenvalues above the rounding error of the atoms; refuses more bits than that."""
+def rank_of(eigenvalues: Vector, atoms: Atoms) -> int:
+    """The number of eigenvalues above the rounding error of the atoms."""
     tolerance = eigenvalues[0] * (max(atoms.shape) * np.finfo(np.float32).eps) ** 2
-    rank = int((eigenvalues > tolerance).sum())
-    if rank < n_bits:
-        raise InputError(f"n_bits must be at most the rank of the dictionary, {rank}; got {n_bits}")
-    return rank
-
-
-def deal(n_bits: int, n_blocks: int) -> NDArray[np.intp]:
-    """Deal eigenvectors to the blocks in turn, so that every block has strong and weak ones."""
-    return np.arange(n_bits).reshape(-1, n_blocks).T.ravel()
+    return int((eigenvalues > tolerance).sum())
 
 
 def completed(leading: Vector, atoms: Atoms) -> Vector:

@@ -17,7 +17,7 @@ from isch.errors import InputError, IschWarning
 from isch.features import Block, Features
 from isch.hashing.base import Hasher, Projector, centred
 from isch.learned import Array, Expected
-from isch.parameters import POSITIVE
+from isch.parameters import BITS, POSITIVE
 
 SEEDS = 5  # rows whose mean is a sphere's first centre
 MEAN_TOLERANCE, SPREAD_TOLERANCE = 0.10, 0.15  # of the wanted overlap n/4
@@ -43,7 +43,7 @@ class SPH(Hasher):
 
     name = "sph"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_bits": [POSITIVE],
+        "n_bits": [BITS],
         "n_iter": [POSITIVE],
         "max_samples": [POSITIVE],
         "random_state": ["random_state"],
