@@ -4,7 +4,8 @@
     store.add(keys, features, metadata)
     store.search(query, k=10, where={"album": "2019"})     # the same results as isch.Index gives
 
-Each engine's client is an extra of its own, imported when the store is opened.
+``isch.connect.Local`` is an index of ours behind the same contract. The client of each outside engine is an extra of
+its own, imported when the store is opened.
 """
 
 import importlib
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from isch.connect.base import Store
 
 ENGINES = {  # name: class, whose module has the engine's name
+    "local": "Local",
     "faiss": "Faiss",
     "usearch": "Usearch",
     "postgres": "Postgres",

@@ -1,7 +1,7 @@
-"""The contract of a store: codes under keys, with metadata, in an outside engine.
+"""The contract of a store: codes under keys, with metadata, in an engine of ours or of somebody else.
 
-An engine gives ``_upsert``, ``_delete``, ``_nearest`` and ``__len__``; encoding, re-ranking, filters and the check of
-the model are written here once. Results are those of ``isch.Index``.
+A store gives ``_upsert``, ``_delete``, ``search``, ``batches`` and ``__len__``; encoding and the check of the model are
+written here once. Results are those of ``isch.Index``. A store is also a source: what it holds can be put elsewhere.
 """
 
 import json
@@ -9,53 +9,71 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from isch.codes import Codes, width
 from isch.connect.mark import Mark
 from isch.distances import HAMMING, Distance, Hamming
 from isch.encoder import Encoder
 from isch.errors import FormatError, InputError
-from isch.search import intake, rerank
+from isch.search import intake
 from isch.search import keys as key_rules
 from isch.search.catalog import Key
-from isch.search.exact import CodeTable, asymmetric_distances
-from isch.search.filters import Where, fits, tests
+from isch.search.filters import Where
+from isch.search.index import Batch
 from isch.search.items import Metadata
 from isch.search.results import Results
 
-GROWTH = 8  # a filter that the engine does not know is tried on so many times as many candidates, until enough fit
+BATCH_ROWS = 16_384
 
 
-class Candidate(NamedTuple):
-    """An item that an engine found."""
+class Source(Protocol):
+    """Codes with keys and metadata that can be read from beginning to end, any number of times."""
 
-    key: Key
-    code: Codes  # one code
-    distance: int
-    metadata: Metadata
+    where: str  # how messages call it
+
+    @property
+    def mark(self) -> Mark:
+        """Which model made the codes."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def batches(self) -> Iterator[Batch]:
+        """All items, some thousands at a time."""
+        ...
 
 
 class Store(ABC):
-    """Codes in an outside engine.
+    """Codes in an engine.
 
     Parameters
     ----------
-    encoder : Encoder, Hasher, path or None
-        What turns features or pictures into codes. Without it the store takes codes of ``n_bits`` bits.
+    encoder : Encoder, Hasher, path, Mark or None
+        What turns features or pictures into codes. Without it the store takes codes: of ``n_bits`` bits, or of the
+        model that a ``Mark`` names.
+    n_bits : int, optional
+        Without an encoder: the length of the codes.
+    existing : Mark, optional
+        What the store says of its codes, if it is there already.
     """
 
     where: str  # how messages call the store
-    filters = False  # whether the engine itself applies ``where``
+    only_hamming = True  # whether the engine knows no other distance
 
-    def __init__(self, encoder: Any, n_bits: int | None, mark: Mark | None = None) -> None:
-        self.encoder = None if encoder is None else Encoder.of(encoder)
-        if self.encoder is not None and not isinstance(self.encoder.distance, Hamming):
+    def __init__(self, encoder: Any, n_bits: int | None, existing: Mark | None) -> None:
+        given = encoder if isinstance(encoder, Mark) else None
+        self.encoder = None if encoder is None or given else Encoder.of(encoder)
+        if self.encoder is not None and self.only_hamming and not isinstance(self.encoder.distance, Hamming):
             raise InputError(f"engines compare codes by Hamming distance; {self.encoder.hasher.name} has its own")
-        self.mark = mark or Mark.of(self.encoder, n_bits)
+        if existing is None and encoder is None and n_bits is None:
+            raise InputError(f"{self.where} does not exist; making it needs n_bits, or an encoder")
+        known = existing if encoder is None and n_bits is None else given
+        self.mark = known or Mark.of(self.encoder, n_bits)
+        if existing is not None:
+            existing.check(self.mark, self.where)
 
     @property
     def n_bits(self) -> int:
@@ -104,6 +122,7 @@ class Store(ABC):
         if chosen:
             self._delete(chosen)
 
+    @abstractmethod
     def search(
         self,
         queries: Any,
@@ -113,19 +132,11 @@ class Store(ABC):
         rerank: str | None = "auto",
         oversample: float | None = None,
     ) -> Results:
-        """The k nearest items of each query, nearest first, as ``isch.Index.search`` gives them.
+        """The k nearest items of each query, nearest first, as ``isch.Index.search`` gives them."""
 
-        Candidates come from the engine with their codes; re-ranking happens here.
-        """
-        intake.check_k(k)
-        stage = self._stage(rerank, oversample)
-        asked = intake.queries(queries, self.encoder, self.n_bits)
-        tests(where or {})  # refused here also where there is nothing to test
-        total = len(self)
-        wanted = min(stage.candidates(k, self.n_bits), total)
-        found = [self._candidates(code, wanted, total, where) if total else [] for code in asked.codes]
-        rows = [_ordered(some, asked.values[i] if stage.method else None)[:k] for i, some in enumerate(found)]
-        return _results(rows, stage.method is not None)
+    @abstractmethod
+    def batches(self) -> Iterator[Batch]:
+        """All items, some thousands at a time."""
 
     def finish(self) -> None:  # noqa: B027  # most engines have everything in place
         """Build what is quicker to build when all items are there; to be called after many were added."""
@@ -136,7 +147,7 @@ class Store(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self.close()
 
     @abstractmethod
@@ -151,51 +162,11 @@ class Store(ABC):
     def _delete(self, keys: Sequence[Key]) -> None:
         """Delete those of the items that exist."""
 
-    @abstractmethod
-    def _nearest(self, code: Codes, k: int, where: Where | None) -> list[Candidate]:
-        """The k nearest items of one code, nearest first; ``where`` is None unless ``filters``."""
-
-    def _stage(self, method: str | None, oversample: float | None) -> rerank.Stage:
-        if method == "exact":
-            raise InputError(f"{self.where}: exact re-ranking needs the features, which isch.Index can keep")
-        return rerank.stage(method, oversample, None if self.encoder is None else self.encoder.distance, False)
-
-    def _candidates(self, code: Codes, k: int, total: int, where: Where | None) -> list[Candidate]:
-        if where is None or self.filters:
-            return self._nearest(code, k, where)
-        asked = k
-        while True:
-            asked = min(asked * GROWTH, total)
-            found = [one for one in self._nearest(code, asked, None) if fits(one.metadata, where)]
-            if len(found) >= k or asked >= total:
-                return found[:k]
-
 
 def _distinct(keys: Sequence[Key]) -> Sequence[Key]:
     if repeated := key_rules.repeated(keys):
         raise InputError(repeated)
     return keys
-
-
-def _ordered(found: list[Candidate], values: NDArray[np.float32] | None) -> list[tuple[Candidate, float | None]]:
-    """Candidates in the order of their asymmetric distances, or as they are."""
-    if values is None or not found:
-        return [(one, None) for one in found]
-    codes = np.stack([one.code for one in found])
-    scores = asymmetric_distances(values, CodeTable(codes))[0]
-    return [(found[i], float(scores[i])) for i in np.lexsort((np.arange(len(found)), scores))]
-
-
-def _results(rows: list[list[tuple[Candidate, float | None]]], scored: bool) -> Results:
-    """As many hits for each query as the one with the fewest has."""
-    n = min(map(len, rows), default=0)
-    rows = [row[:n] for row in rows]
-    return Results(
-        [[one.key for one, _ in row] for row in rows],
-        np.array([[one.distance for one, _ in row] for row in rows], np.int32).reshape(len(rows), n),
-        np.array([[score for _, score in row] for row in rows], np.float32).reshape(len(rows), n) if scored else None,
-        [[one.metadata for one, _ in row] for row in rows],
-    )
 
 
 @contextmanager
@@ -211,7 +182,7 @@ def opening(store: Store) -> Iterator[None]:
 def check_width(code: bytes, n_bits: int, where: str) -> Codes:
     """A code as an engine gives it back."""
     if len(code) != width(n_bits):
-        raise InputError(f"{where}: expected codes of {width(n_bits)} bytes; got {len(code)}")
+        raise FormatError(f"{where}: expected codes of {width(n_bits)} bytes; got {len(code)}")
     return np.frombuffer(code, np.uint8)
 
 

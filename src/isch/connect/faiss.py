@@ -52,10 +52,10 @@ class Faiss(FileStore):
     def _add(self, engine: Any, ids: Ids, codes: Codes) -> None:
         engine.add_with_ids(codes, ids)
 
-    def _find(self, engine: Any, code: Codes, k: int) -> tuple[Ids, NDArray[np.int32]]:
-        distances, ids = engine.search(np.ascontiguousarray(code[None]), k)
-        found = ids[0] >= 0
-        return ids[0][found], distances[0][found]
+    def _find(self, engine: Any, codes: Codes, k: int) -> list[tuple[Ids, NDArray[np.int32]]]:
+        distances, ids = engine.search(codes, k)
+        found = ids >= 0
+        return [(ids[i][found[i]], distances[i][found[i]]) for i in range(len(codes))]
 
     def _write(self, engine: Any, path: Path) -> None:
         require("faiss", "faiss").write_index_binary(engine, str(path))

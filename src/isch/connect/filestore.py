@@ -1,25 +1,33 @@
-"""An engine that is one file, such as faiss and usearch: it holds numbers and codes, a sidecar the rest."""
+"""An engine that is one file, such as faiss and usearch: it holds numbers and codes, a sidecar the rest.
+
+The sidecar is the truth, and the engine's file follows from it. With ``replace`` both are made under other names and
+take the place of the old ones in ``finish``; until then, and after an error, the old ones are as they were.
+"""
 
 import os
 from abc import abstractmethod
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isch.codes import Codes, width
-from isch.connect.base import Candidate, Store, check_width, parsed
-from isch.connect.sidecar import Ids, Row, Sidecar
+from isch.connect.base import BATCH_ROWS, check_width, parsed
+from isch.connect.candidates import Candidate, EngineStore
+from isch.connect.sidecar import Ids, Row, Sidecar, remove
 from isch.errors import FileError, FormatError, unknown
 from isch.files import check_writable, replacing
+from isch.locks import locked, note
 from isch.search.catalog import Key
 from isch.search.filters import Where
+from isch.search.index import Batch
 
 
-class FileStore(Store):
+class FileStore(EngineStore):
     """Codes in an engine's own file; ``PATH.items`` beside it holds keys, metadata and the mark.
 
     Parameters
@@ -52,58 +60,84 @@ class FileStore(Store):
         check_writable(self.path)
         if kind is not None and kind not in self.kinds:
             raise unknown("kind", kind, self.kinds)
-        beside = self.path.with_name(self.path.name + ".items")
-        if not replace and self.path.exists() and not beside.exists():
+        self._beside = self.path.with_name(self.path.name + ".items")
+        if not replace and self.path.exists() and not self._beside.exists():
             raise FormatError(
-                f"{self.path}: exists, but {beside.name} does not; expected a file that isch exported; replace=True or "
-                "--replace overwrites it"
+                f"{self.path}: exists, but {self._beside.name} does not; expected a file that isch exported; "
+                "replace=True or --replace overwrites it"
             )
-        existing = Sidecar.mark_of(beside) if beside.exists() and not replace else None
-        super().__init__(encoder, n_bits, existing if encoder is None and n_bits is None else None)
-        if existing is not None:
-            existing.check(self.mark, self.where)
-        self._sidecar = self._begun(beside) if existing is None else Sidecar(beside)
-        self.kind = kind or self._sidecar.fact("kind") or self.kinds[0]
-        self._sidecar.note("kind", self.kind)
+        existing = Sidecar.mark_of(self._beside) if self._beside.exists() and not replace else None
+        super().__init__(encoder, n_bits, existing)
+        self._lock = ExitStack()
+        self._sidecar = self._begun(replace) if existing is None else Sidecar(self._beside)
+        recorded = self._sidecar.fact("kind")
+        self.kind = kind or recorded or self.kinds[0]
+        self._changed = self.kind != recorded  # whether the engine's file is to be written
+        if self._changed:
+            self._sidecar.note("kind", self.kind)
         self._engine: Any = None
-        self._stale = False
+        self._stale = False  # whether the engine's index is to be built anew from the sidecar
 
     def __len__(self) -> int:
         return self._sidecar.count()
+
+    def batches(self) -> Iterator[Batch]:
+        """All items in the order they were added, some thousands at a time."""
+        for rows in self._sidecar.items(BATCH_ROWS):
+            codes = np.stack([check_width(row.code, self.n_bits, self.where) for row in rows])
+            notes = [parsed(row.metadata, self.where) for row in rows]
+            yield Batch([row.key for row in rows], codes, notes, None)
 
     def finish(self) -> None:
         """Write the engine's file."""
         engine = self._current()
         with replacing(self.path) as temporary:
             self._write(engine, temporary)
-        self._sidecar.note("built", self._state())
+            self._sidecar.note("built", self._state(temporary))  # moving it changes neither its size nor its time
+            self._sidecar.move(self._beside)
+        self._changed = False
+        self._unlock()
 
     def close(self) -> None:
         """Write the engine's file if it has changed, and let go of it."""
-        if self._engine is not None or self._stale or not self.path.exists():
+        if self._changed or self._stale or not self.path.exists():
             self.finish()
         self._sidecar.close()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if kind is None:
+            return self.close()
+        self._sidecar.close()  # what it holds is whole; the engine's file is built from it when it is needed
+        if self._sidecar.path != self._beside:
+            remove(self._sidecar.path)
+        return self._unlock()
 
     def _upsert(self, keys: Sequence[Key], codes: Codes, metadata: Sequence[str | None]) -> None:
         engine = None if self._stale else self._current()
         before = self._sidecar.ids(keys)
         new = np.array([key not in before for key in keys], bool)
-        self._sidecar.note("built", "")
+        self._touched()
         ids, changed = self._sidecar.upsert(keys, codes, metadata)
         self._stale = self._stale or changed or (self._learns and bool(new.any()))
         if not self._stale and new.any():
             self._add(engine, ids[new], np.ascontiguousarray(codes[new]))
 
     def _delete(self, keys: Sequence[Key]) -> None:
-        self._sidecar.note("built", "")
+        self._touched()
         self._sidecar.delete(keys)
         self._stale = True
 
-    def _nearest(self, code: Codes, k: int, where: Where | None) -> list[Candidate]:
-        ids, distances = self._find(self._current(), code, k)
-        rows = self._sidecar.rows(ids.tolist())
-        hits = zip(ids.tolist(), distances.tolist(), strict=True)
-        return [self._candidate(rows[number], distance) for number, distance in hits if number in rows]
+    def _nearest(self, codes: Codes, k: int, where: Where | None) -> list[list[Candidate]]:
+        found = self._find(self._current(), np.ascontiguousarray(codes), k)
+        rows = self._sidecar.rows(list({number for ids, _ in found for number in ids.tolist()}))
+        return [
+            [
+                self._candidate(rows[number], distance)
+                for number, distance in zip(ids.tolist(), distances.tolist(), strict=True)
+                if number in rows
+            ]
+            for ids, distances in found
+        ]
 
     def _candidate(self, row: Row, distance: int) -> Candidate:
         code = check_width(row.code, self.n_bits, self.where)
@@ -114,13 +148,13 @@ class FileStore(Store):
         if (
             self._engine is None
             and not self._stale
-            and self._sidecar.fact("built") == self._state()
             and self.path.exists()
+            and self._sidecar.fact("built") == self._state(self.path)
         ):
             with suppress(FileError):
                 self._engine = self._read(self.path)
         if self._engine is None or self._stale:
-            self._engine, self._stale = self._empty(self._sample()), False
+            self._engine, self._stale, self._changed = self._empty(self._sample()), False, True
             for ids, codes in self._sidecar.batches(width(self.n_bits)):
                 self._add(self._engine, ids, codes)
         return self._engine
@@ -130,20 +164,33 @@ class FileStore(Store):
         first = next(self._sidecar.batches(width(self.n_bits)), None)
         return np.empty((0, width(self.n_bits)), np.uint8) if first is None else first[1]
 
-    def _state(self) -> str:
+    def _state(self, path: Path) -> str:
         """What tells whether the engine's file is the one that was written."""
-        try:
-            info = self.path.stat()
-        except OSError:
-            return "none"
+        info = path.stat()
         return f"{self.kind} {info.st_size} {info.st_mtime_ns}"
 
-    def _begun(self, beside: Path) -> Sidecar:
-        """A new sidecar, in the place of all that was there."""
-        _remove(self.path, beside)
-        made = Sidecar(beside)
+    def _touched(self) -> None:
+        """The engine's file is not up to date from now on."""
+        if not self._changed:
+            self._sidecar.note("built", "")
+        self._changed = True
+
+    def _begun(self, replace: bool) -> Sidecar:
+        """A new sidecar; with ``replace`` under another name, which one process at a time may use."""
+        path = self._beside
+        if replace and (path.exists() or self.path.exists()):
+            path = path.with_name(path.name + ".new")
+            lock = path.with_name(f".{path.name}.lock")
+            self._lock.enter_context(locked(lock, 0, f"is replacing {self.path.name}"))
+            for file in (lock, note(lock)):
+                self._lock.callback(file.unlink, missing_ok=True)
+        remove(path)
+        made = Sidecar(path)
         made.create(self.mark)
         return made
+
+    def _unlock(self) -> None:
+        self._lock.close()
 
     @property
     def _learns(self) -> bool:
@@ -159,8 +206,8 @@ class FileStore(Store):
         """Add codes under numbers that are not there."""
 
     @abstractmethod
-    def _find(self, engine: Any, code: Codes, k: int) -> tuple[Ids, NDArray[np.int32]]:
-        """(numbers, distances) of the k nearest."""
+    def _find(self, engine: Any, codes: Codes, k: int) -> list[tuple[Ids, NDArray[np.int32]]]:
+        """(numbers, distances) of the k nearest of each code."""
 
     @abstractmethod
     def _write(self, engine: Any, path: Path) -> None:
@@ -169,9 +216,3 @@ class FileStore(Store):
     @abstractmethod
     def _read(self, path: Path) -> Any:
         """Read the engine's file; FileError if it cannot be read."""
-
-
-def _remove(*paths: Path) -> None:
-    for path in paths:
-        for file in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
-            file.unlink(missing_ok=True)

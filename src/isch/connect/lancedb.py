@@ -1,30 +1,36 @@
 """LanceDB: a table (key, numbered, code of uint8, metadata as JSON), the mark in its schema. Search is exact.
 
-LanceDB's Hamming distance works on whole bytes; padding bits are zero. Filters on metadata are applied here.
+LanceDB's Hamming distance works on whole bytes; padding bits are zero. Filters on metadata are applied here. LanceDB's
+client itself tries again when the connection to a remote database is lost; here it learns how long.
 """
 
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
-import numpy as np
-
 from isch.codes import Codes, width
-from isch.connect.base import Candidate, Store, parsed
+from isch.connect.base import BATCH_ROWS, check_width, parsed
+from isch.connect.candidates import Candidate, EngineStore
 from isch.connect.mark import Mark
 from isch.errors import FileError, FormatError, IschError, require
 from isch.search.catalog import Key
 from isch.search.filters import Where
+from isch.search.index import Batch
+
+CONNECT_SECONDS, READ_SECONDS, TRIES = 10, 60, 4
+_COLUMNS = ["key", "numbered", "code", "metadata"]
 
 
-class LanceDB(Store):
+class LanceDB(EngineStore):
     """Codes in a table of LanceDB.
 
     Parameters
     ----------
     uri : str or path
-        The folder of the database, or the address of a remote one.
+        The folder of the database, or the address of a remote one, ``db://name``; the key of the remote one is in the
+        environment variable ``LANCEDB_API_KEY``, and its server, if it is your own, in ``LANCEDB_HOST``.
     table : str
         The table; made when there is none.
     encoder, n_bits, replace
@@ -40,18 +46,19 @@ class LanceDB(Store):
         n_bits: int | None = None,
         replace: bool = False,
     ) -> None:
-        lancedb = require("lancedb", "lancedb")
+        require("lancedb", "lancedb")
         self._arrow = require("pyarrow", "lancedb")
         self.table, self.where = table, f"table {table!r} of {uri}"
+        uri = os.fspath(uri)
+        if encoder is None and n_bits is None and "://" not in uri and not os.path.isdir(uri):
+            raise FileError(f"{uri}: no such folder; expected a database of LanceDB")
         with self._translated():
-            self._database = lancedb.connect(os.fspath(uri))
+            self._database = _connected(uri)
             exists = table in self._names()
             self._opened: Any = self._database.open_table(table) if exists and not replace else None
         existing = None if self._opened is None else self._existing()
-        super().__init__(encoder, n_bits, existing if encoder is None and n_bits is None else None)
-        if existing is not None:
-            existing.check(self.mark, self.where)
-        else:
+        super().__init__(encoder, n_bits, existing)
+        if existing is None:
             with self._translated():
                 mode = "overwrite" if replace else "create"
                 self._opened = self._database.create_table(table, schema=self._schema(), mode=mode)
@@ -80,14 +87,30 @@ class LanceDB(Store):
                 with self._translated():
                     self._opened.delete(f"numbered = {str(numbered).lower()} AND key IN ({', '.join(some)})")
 
-    def _nearest(self, code: Codes, k: int, where: Where | None) -> list[Candidate]:
+    def batches(self) -> Iterator[Batch]:
+        """All items, some thousands at a time."""
         with self._translated():
-            found = self._opened.search(code, vector_column_name="code").distance_type("hamming").limit(k).to_arrow()
-        rows = [found[name].to_pylist() for name in ("key", "numbered", "code", "metadata", "_distance")]
-        return [
-            Candidate(int(key) if numbered else key, np.array(bits, np.uint8), int(distance), parsed(note, self.where))
-            for key, numbered, bits, note, distance in zip(*rows, strict=True)
-        ]
+            for batch in self._opened.search().select(_COLUMNS).to_batches(BATCH_ROWS):
+                keys, numbered, codes, notes = (batch.column(name) for name in _COLUMNS)
+                yield Batch(
+                    [_key(*one) for one in zip(keys.to_pylist(), numbered.to_pylist(), strict=True)],
+                    codes.flatten().to_numpy().reshape(len(codes), width(self.n_bits)),
+                    [parsed(note, self.where) for note in notes.to_pylist()],
+                    None,
+                )
+
+    def _nearest(self, codes: Codes, k: int, where: Where | None) -> list[list[Candidate]]:
+        query = codes if len(codes) > 1 else codes[0]
+        with self._translated():
+            search = self._opened.search(query, vector_column_name="code").distance_type("hamming")
+            found = search.limit(k).select([*_COLUMNS, "_distance"]).to_arrow()
+        owners = found["query_index"].to_pylist() if len(codes) > 1 else [0] * len(found)
+        hits: list[list[Candidate]] = [[] for _ in codes]
+        rows = [found[name].to_pylist() for name in (*_COLUMNS, "_distance")]
+        for owner, key, numbered, bits, note, distance in zip(owners, *rows, strict=True):
+            code = check_width(bytes(bits), self.n_bits, self.where)
+            hits[owner].append(Candidate(_key(key, numbered), code, int(distance), parsed(note, self.where)))
+        return hits
 
     def _schema(self) -> Any:
         arrow = self._arrow
@@ -101,7 +124,7 @@ class LanceDB(Store):
 
     def _existing(self) -> Mark:
         schema = self._opened.schema
-        if not {"key", "numbered", "code", "metadata"} <= set(schema.names):
+        if not set(_COLUMNS) <= set(schema.names):
             raise FormatError(
                 f"{self.where} exists with another shape: expected columns code, key, metadata, numbered; "
                 f"got {', '.join(sorted(schema.names))}; replace=True or --replace overwrites it"
@@ -119,6 +142,25 @@ class LanceDB(Store):
             raise
         except (RuntimeError, ValueError, OSError) as error:
             raise FileError(f"{self.where}: {' '.join(str(error).split())[:300]}") from error
+
+
+def _connected(uri: str) -> Any:
+    """The database; a remote one is given some seconds to answer, and is asked again when the connection is lost."""
+    lancedb = require("lancedb", "lancedb")
+    if not uri.startswith("db://"):
+        return lancedb.connect(uri)
+    remote = require("lancedb.remote", "lancedb")
+    timeouts = remote.TimeoutConfig(
+        connect_timeout=timedelta(seconds=CONNECT_SECONDS), read_timeout=timedelta(seconds=READ_SECONDS)
+    )
+    retries = remote.RetryConfig(retries=TRIES, connect_retries=TRIES, read_retries=TRIES, backoff_factor=0.5)
+    host = {"host_override": os.environ["LANCEDB_HOST"]} if "LANCEDB_HOST" in os.environ else {}
+    config = remote.ClientConfig(timeout_config=timeouts, retry_config=retries)
+    return lancedb.connect(uri, api_key=os.environ.get("LANCEDB_API_KEY", ""), client_config=config, **host)
+
+
+def _key(text: str, numbered: bool) -> Key:
+    return int(text) if numbered else text
 
 
 def _literal(text: str) -> str:

@@ -1,30 +1,39 @@
 """Milvus: a collection (id, code BINARY_VECTOR, metadata JSON), the mark in its description.
 
-Milvus wants lengths that are multiples of 8: the padding bits are zero on both sides. The index is BIN_FLAT,
-which is exact. A key becomes the text id "s:KEY", percent-encoded as in a URL because Milvus Lite trips over
-quotation marks, or "i:KEY" for an integer. One search gives at most 16,384 hits.
+Milvus wants lengths that are multiples of 8: the padding bits are zero on both sides. "flat" is BIN_FLAT, which is
+exact; "ivf" is BIN_IVF_FLAT, which is approximate and which Milvus Lite does not have. One search gives at most 16,384
+hits. A key becomes the text id "s:KEY", percent-encoded as in a URL because Milvus Lite trips over quotation marks, or
+"i:KEY" for an integer.
 Milvus Lite cannot give a code back with a hit, so the metadata carry it too, in hexadecimal.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote, unquote
 
+import numpy as np
+
 from isch.codes import Codes, width
-from isch.connect.base import Candidate, Store, check_width, opening, parsed
+from isch.connect.base import check_width, opening, parsed
+from isch.connect.candidates import Candidate, EngineStore
 from isch.connect.mark import Mark
-from isch.errors import FileError, FormatError, InputError, IschError, require
+from isch.errors import FileError, FormatError, InputError, IschError, require, unknown
 from isch.search.catalog import Key
 from isch.search.filters import Where
+from isch.search.index import Batch
 
+KINDS = {"flat": "BIN_FLAT", "ivf": "BIN_IVF_FLAT"}
+LISTS, PROBES = 1024, 128  # of an IVF index: its lists, and how many of them a search reads
 MAX_HITS = 16_384
 MAX_KEY = 60_000  # bytes
 CONNECT_SECONDS = 10
+CALL_SECONDS = 60  # that a request may take; the client itself tries again until then when the connection is lost
 AT_ONCE = 5_000  # rows per request
 
 
-class Milvus(Store):
+class Milvus(EngineStore):
     """Codes in a collection of Milvus.
 
     Parameters
@@ -35,6 +44,8 @@ class Milvus(Store):
         The collection; made when there is none.
     encoder, n_bits, replace
         As in every store.
+    kind : {"flat", "ivf"}
+        The index that a new collection gets.
     """
 
     def __init__(
@@ -44,25 +55,37 @@ class Milvus(Store):
         encoder: Any = None,
         *,
         n_bits: int | None = None,
+        kind: str | None = None,
         replace: bool = False,
     ) -> None:
+        if kind is not None and kind not in KINDS:
+            raise unknown("kind", kind, KINDS)
         self._milvus = require("pymilvus", "milvus")
         self.collection, self.where = collection, f"collection {collection!r}"
         with self._translated():
             self._client = self._milvus.MilvusClient(uri=str(uri), timeout=CONNECT_SECONDS)
-            exists = bool(self._client.has_collection(collection))
+            exists = bool(self._client.has_collection(collection, timeout=CONNECT_SECONDS))
         with opening(self):
             existing = self._existing() if exists and not replace else None
-            super().__init__(encoder, n_bits, existing if encoder is None and n_bits is None else None)
-            if existing is not None:
-                existing.check(self.mark, self.where)
-            else:
+            super().__init__(encoder, n_bits, existing)
+            self.kind = kind or "flat"
+            if existing is None:
                 self._create(exists)
+            elif (found := self._kind()) != self.kind and kind is not None:
+                raise InputError(
+                    f"{self.where} has an index of the kind {found}; got {kind}; replace=True or --replace begins anew"
+                )
+            else:
+                self.kind = found
 
     def __len__(self) -> int:
         with self._translated():
             found = self._client.query(
-                self.collection, filter="", output_fields=["count(*)"], consistency_level="Strong"
+                self.collection,
+                filter="",
+                output_fields=["count(*)"],
+                consistency_level="Strong",
+                timeout=CALL_SECONDS,
             )
             return int(found[0]["count(*)"])
 
@@ -76,25 +99,39 @@ class Milvus(Store):
         ]
         with self._translated():
             for start in range(0, len(rows), AT_ONCE):
-                self._client.upsert(self.collection, rows[start : start + AT_ONCE])
+                self._client.upsert(self.collection, rows[start : start + AT_ONCE], timeout=CALL_SECONDS)
 
     def _delete(self, keys: Sequence[Key]) -> None:
         with self._translated():
-            self._client.delete(self.collection, ids=[_id(key) for key in keys])
+            self._client.delete(self.collection, ids=[_id(key) for key in keys], timeout=CALL_SECONDS)
 
-    def _nearest(self, code: Codes, k: int, where: Where | None) -> list[Candidate]:
+    def batches(self) -> Iterator[Batch]:
+        """All items, some thousands at a time."""
+        with self._translated():
+            rows = self._client.query_iterator(
+                self.collection, AT_ONCE, output_fields=["id", "metadata"], timeout=CALL_SECONDS
+            )
+            while found := rows.next():
+                some = [self._candidate(row["id"], row["metadata"], 0) for row in found]
+                keys, codes, _, notes = zip(*some, strict=True)
+                yield Batch(list(keys), np.stack(codes), list(notes), None)
+
+    def _nearest(self, codes: Codes, k: int, where: Where | None) -> list[list[Candidate]]:
         if k > MAX_HITS:
             raise InputError(f"{self.where}: Milvus gives at most {MAX_HITS} hits; got k = {k} with its candidates")
         with self._translated():
             found = self._client.search(
                 self.collection,
-                data=[code.tobytes()],
+                data=[code.tobytes() for code in codes],
                 limit=k,
                 output_fields=["metadata"],
-                search_params={"metric_type": "HAMMING"},
+                search_params={"metric_type": "HAMMING", "params": {"nprobe": PROBES} if self.kind == "ivf" else {}},
                 consistency_level="Strong",
-            )[0]
-        return [self._candidate(hit) for hit in found]
+                timeout=CALL_SECONDS,
+            )
+        return [
+            [self._candidate(hit["id"], hit["entity"]["metadata"], hit["distance"]) for hit in hits] for hits in found
+        ]
 
     def _create(self, replace: bool) -> None:
         types = self._milvus.DataType
@@ -105,9 +142,19 @@ class Milvus(Store):
             schema.add_field("id", types.VARCHAR, is_primary=True, max_length=65_535)
             schema.add_field("code", types.BINARY_VECTOR, dim=8 * width(self.n_bits))
             schema.add_field("metadata", types.JSON)
-            index = self._client.prepare_index_params()
-            index.add_index("code", index_type="BIN_FLAT", metric_type="HAMMING")
-            self._client.create_collection(self.collection, schema=schema, index_params=index)
+            index, params = self._client.prepare_index_params(), {"nlist": LISTS} if self.kind == "ivf" else {}
+            index.add_index("code", index_type=KINDS[self.kind], metric_type="HAMMING", params=params)
+            try:
+                self._client.create_collection(self.collection, schema=schema, index_params=index)
+            except self._milvus.MilvusException:
+                self._client.drop_collection(self.collection)  # which may be there without its index
+                raise
+
+    def _kind(self) -> str:
+        """The kind of the index that the collection has."""
+        with self._translated():
+            found = self._client.describe_index(self.collection, "code", timeout=CALL_SECONDS) or {}
+        return "ivf" if found.get("index_type") == KINDS["ivf"] else "flat"
 
     def _existing(self) -> Mark:
         with self._translated():
@@ -120,21 +167,24 @@ class Milvus(Store):
             )
         return Mark.parse(found.get("description"), self.where)
 
-    def _candidate(self, hit: Any) -> Candidate:
-        kind, _, key = str(hit["id"]).partition(":")
-        fields = hit["entity"]["metadata"]
+    def _candidate(self, name: Any, fields: Any, distance: Any) -> Candidate:
+        kind, _, key = str(name).partition(":")
         bits = check_width(bytes.fromhex(fields["code"]), self.n_bits, self.where)
         note = parsed(fields["json"], self.where)
-        return Candidate(int(key) if kind == "i" else unquote(key), bits, int(hit["distance"]), note)
+        return Candidate(int(key) if kind == "i" else unquote(key), bits, int(distance), note)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
+        log = logging.getLogger("pymilvus")
+        level, log.level = log.level, logging.CRITICAL  # whatever it would log is raised too
         try:
             yield
         except IschError:
             raise
-        except (self._milvus.MilvusException, OSError, ValueError, RuntimeError) as error:
+        except (self._milvus.MilvusException, OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
             raise FileError(f"{self.where}: {' '.join(str(error).split())[:300]}") from error
+        finally:
+            log.level = level
 
 
 def _id(key: Key) -> str:

@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from isch.codes import Codes, pack
-from isch.connect.base import Candidate, Store, opening, parsed
+from isch.connect.base import BATCH_ROWS, opening, parsed
+from isch.connect.candidates import Candidate, EngineStore
 from isch.connect.mark import Mark
 from isch.connect.retry import retried
 from isch.errors import FileError, FormatError, InputError, ParameterError, require, unknown
 from isch.search.catalog import Key
 from isch.search.filters import Where
+from isch.search.index import Batch
 
 KINDS = ("exact", "hnsw")
 HNSW_BITS = 64_000
@@ -26,7 +28,7 @@ MAX_NAME = 63
 _COLUMNS = {"key": "text", "numbered": "boolean", "code": "bit", "metadata": "jsonb"}
 
 
-class Postgres(Store):
+class Postgres(EngineStore):
     """Codes in a table of PostgreSQL.
 
     Parameters
@@ -65,14 +67,12 @@ class Postgres(Store):
         self._connect()
         with opening(self):
             existing = None if replace else self._existing()
-            super().__init__(encoder, n_bits, existing if encoder is None and n_bits is None else None)
+            super().__init__(encoder, n_bits, existing)
             if kind == "hnsw" and self.n_bits > HNSW_BITS:
                 raise InputError(
                     f"{self.where}: pgvector's HNSW takes up to {HNSW_BITS} bits; got {self.n_bits}; use exact"
                 )
-            if existing is not None:
-                existing.check(self.mark, self.where)
-            else:
+            if existing is None:
                 self._create(replace)
             self.kind = kind or ("hnsw" if self._has_index() else "exact")
 
@@ -112,33 +112,47 @@ class Postgres(Store):
             if some:
                 self._run(self._sql("DELETE FROM {table} WHERE numbered = %s AND key = ANY(%s)"), [numbered, some])
 
-    def _nearest(self, code: Codes, k: int, where: Where | None) -> list[Candidate]:
+    def batches(self) -> Iterator[Batch]:
+        """All items, some thousands at a time, as they are at one moment."""
+        query = self._sql("SELECT key, numbered, code::text, metadata::text FROM {table}")
+        with self._translated(), self._connection.transaction(), self._connection.cursor("reading") as cursor:
+            cursor.execute(query)
+            while rows := cursor.fetchmany(BATCH_ROWS):
+                yield Batch(
+                    [_key(key, numbered) for key, numbered, *_ in rows],
+                    np.stack([_from_text(text) for _, _, text, _ in rows]),
+                    [parsed(note, self.where) for *_, note in rows],
+                    None,
+                )
+
+    def _nearest(self, codes: Codes, k: int, where: Where | None) -> list[list[Candidate]]:
         from isch.connect.jsonb import condition
 
         sql, values = ("true", []) if where is None else condition(where)
-        bits = "".join("01"[bit] for bit in np.unpackbits(code, count=self.n_bits))
         order = "code <~> %s::bit({bits})" if self.kind == "hnsw" else "code <~> %s::bit({bits}), key, numbered"
         query = self._sql(
             f"SELECT key, numbered, code::text, metadata::text, code <~> %s::bit({{bits}}) FROM {{table}} "
             f"WHERE {sql} ORDER BY {order} LIMIT %s"
         )
-        rows = self._searched(query, [bits, *values, bits, k], k)
-        return [
-            Candidate(int(key) if numbered else key, _from_text(text), int(distance), parsed(metadata, self.where))
-            for key, numbered, text, metadata, distance in rows
-        ]
+        texts = [_to_text(code, self.n_bits) for code in codes]
+        found = self._searched(query, [[text, *values, text, k] for text in texts], k)
+        return [[self._candidate(row) for row in rows] for rows in found]
 
-    def _searched(self, query: Any, values: list[Any], k: int) -> list[Any]:
-        """Rows of a search, with settings that hold for it alone."""
+    def _candidate(self, row: Any) -> Candidate:
+        key, numbered, text, metadata, distance = row
+        return Candidate(_key(key, numbered), _from_text(text), int(distance), parsed(metadata, self.where))
 
-        def search() -> list[Any]:
+    def _searched(self, query: Any, values: list[list[Any]], k: int) -> list[list[Any]]:
+        """Rows of one search for each list of values, with settings that hold for these alone."""
+
+        def search() -> list[list[Any]]:
             with self._translated(), self._connection.transaction():
                 if self.kind == "hnsw":
                     self._connection.execute(f"SET LOCAL hnsw.ef_search = {min(1000, max(100, 2 * k))}")
                     self._connection.execute("SET LOCAL hnsw.iterative_scan = strict_order")
                 else:
                     self._connection.execute("SET LOCAL enable_indexscan = off")
-                return list(self._connection.execute(query, values).fetchall())
+                return [list(self._connection.execute(query, some).fetchall()) for some in values]
 
         return retried(search, self._reconnect, self._lost)
 
@@ -250,6 +264,14 @@ def _binary_rows(keys: Sequence[Key], codes: Codes, metadata: Sequence[str | Non
         numbered = struct.pack("!i?", 1, isinstance(key, int))
         json = _NULL if note is None else struct.pack("!iB", 1 + len(note.encode()), 1) + note.encode()
         yield b"".join((_FIELDS, struct.pack("!i", len(text)), text, numbered, bits, code.tobytes(), json))
+
+
+def _key(text: str, numbered: bool) -> Key:
+    return int(text) if numbered else text
+
+
+def _to_text(code: Codes, n_bits: int) -> str:
+    return bytes(np.unpackbits(code, count=n_bits) + ord("0")).decode()
 
 
 def _from_text(bits: str) -> Codes:

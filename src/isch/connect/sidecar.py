@@ -6,7 +6,7 @@ It is the truth, the engine's file follows from it: a file that is missing, dama
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from isch.codes import Codes
 from isch.connect.mark import Mark
 from isch.errors import FileError, FormatError
+from isch.files import sync
 from isch.search.catalog import Key
 
 _SCHEMA = """
@@ -39,6 +40,9 @@ class Sidecar:
     """The items of an engine's file, in the file of the same name with ``.items`` behind it."""
 
     def __init__(self, path: Path) -> None:
+        self._open(path)
+
+    def _open(self, path: Path) -> None:
         self.path = path
         with self._translated():
             self._connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -87,19 +91,21 @@ class Sidecar:
         found = self._chosen("SELECT id, key, code, metadata FROM items WHERE id IN", ids)
         return {number: Row(*row) for number, *row in found}
 
+    def items(self, rows: int) -> Iterator[list[Row]]:
+        """All items by their numbers, some at a time."""
+        last = -1
+        while found := self._after(last, rows):
+            yield [Row(*row) for _, *row in found]
+            last = found[-1][0]
+
     def batches(self, n_bytes: int, rows: int = 65_536) -> Iterator[tuple[Ids, Codes]]:
         """(numbers, codes) of all items, some at a time."""
         last = -1
-        while True:
-            with self._translated():
-                sql = "SELECT id, code FROM items WHERE id > ? ORDER BY id LIMIT ?"
-                found = self._connection.execute(sql, [last, rows]).fetchall()
-            if not found:
-                return
-            codes = np.frombuffer(b"".join(code for _, code in found), np.uint8)
+        while found := self._after(last, rows):
+            codes = np.frombuffer(b"".join(code for _, _, code, _ in found), np.uint8)
             if codes.size != len(found) * n_bytes:
                 raise FormatError(f"{self.path}: damaged (a code has another length than {n_bytes} bytes)")
-            yield np.array([number for number, _ in found], np.int64), codes.reshape(-1, n_bytes)
+            yield np.array([number for number, *_ in found], np.int64), codes.reshape(-1, n_bytes)
             last = found[-1][0]
 
     def upsert(self, keys: Sequence[Key], codes: Codes, metadata: Sequence[str | None]) -> tuple[Ids, bool]:
@@ -124,6 +130,18 @@ class Sidecar:
         """Close the file."""
         self._connection.close()
 
+    def move(self, target: Path) -> None:
+        """Take the place of another sidecar, in one step."""
+        if target == self.path:
+            return
+        with self._translated():
+            self._connection.close()  # the last to close a file puts everything into it
+            if target.exists():
+                _settle(target)
+            os.replace(self.path, target)
+            sync(target.parent)
+            self._open(target)
+
     @contextmanager
     def changing(self) -> Iterator[None]:
         """A transaction."""
@@ -135,6 +153,12 @@ class Sidecar:
             except BaseException:
                 self._connection.execute("ROLLBACK")
                 raise
+
+    def _after(self, last: int, rows: int) -> list[Any]:
+        """The items with numbers above one, in their order."""
+        with self._translated():
+            sql = "SELECT id, key, code, metadata FROM items WHERE id > ? ORDER BY id LIMIT ?"
+            return self._connection.execute(sql, [last, rows]).fetchall()
 
     def _chosen(self, sql: str, values: Sequence[Key]) -> Iterator[Any]:
         with self._translated():
@@ -150,3 +174,21 @@ class Sidecar:
             if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
                 raise FileError(f"{self.path}: {error}") from error
             raise FormatError(f"{self.path}: damaged, or not the items of an exported index ({error})") from error
+
+
+def remove(path: Path) -> None:
+    """Remove a sidecar."""
+    for file in (path, *_journals(path)):
+        file.unlink(missing_ok=True)
+
+
+def _settle(path: Path) -> None:
+    """Put what an interrupted process left beside a sidecar into it, so that it cannot fall to the next file there."""
+    with suppress(FileError):
+        Sidecar(path).close()
+    for file in _journals(path):
+        file.unlink(missing_ok=True)
+
+
+def _journals(path: Path) -> list[Path]:
+    return [path.with_name(path.name + end) for end in ("-wal", "-shm")]

@@ -22,16 +22,21 @@ class Usearch(FileStore):
 
     def _empty(self, sample: Codes) -> Any:
         usearch = require("usearch.index", "usearch")
-        return usearch.Index(ndim=8 * width(self.n_bits), metric="hamming", dtype="b1", expansion_search=128)
+        graph = {"connectivity": 2, "expansion_add": 1} if self.kind == "exact" else {}  # nobody walks along this one
+        return usearch.Index(ndim=8 * width(self.n_bits), metric="hamming", dtype="b1", expansion_search=128, **graph)
 
     def _add(self, engine: Any, ids: Ids, codes: Codes) -> None:
         engine.add(ids.astype(np.uint64), codes)
 
-    def _find(self, engine: Any, code: Codes, k: int) -> tuple[Ids, NDArray[np.int32]]:
+    def _find(self, engine: Any, codes: Codes, k: int) -> list[tuple[Ids, NDArray[np.int32]]]:
         if not len(engine):
-            return np.empty(0, np.int64), np.empty(0, np.int32)
-        found = engine.search(code, k, exact=self.kind == "exact")
-        return found.keys.astype(np.int64), found.distances.astype(np.int32)
+            return [(np.empty(0, np.int64), np.empty(0, np.int32)) for _ in codes]
+        found = engine.search(codes, k, exact=self.kind == "exact")
+        keys, distances = np.atleast_2d(found.keys), np.atleast_2d(found.distances)
+        counts = np.atleast_1d(getattr(found, "counts", [keys.shape[1]]))
+        return [
+            (keys[i, :n].astype(np.int64), distances[i, :n].astype(np.int32)) for i, n in enumerate(counts.tolist())
+        ]
 
     def _write(self, engine: Any, path: Path) -> None:
         engine.save(str(path))

@@ -51,6 +51,13 @@ def building(path: str | os.PathLike[str]) -> Iterator[Path]:
                 file.unlink(missing_ok=True)
 
 
+def remove(path: Path) -> None:
+    """Remove an index; whatever else is in its folder stays."""
+    with locked(checked(path) / LOCK, 0, "is writing to this index"):
+        pass
+    _remove(path)
+
+
 def _unmade(error: OSError, target: Path) -> FileError:
     return error if isinstance(error, FileError) else FileError(f"cannot make {target}: {error.strerror or error}")
 

@@ -125,11 +125,11 @@ class Index:
         """
         self._add(self._rows(rows), keys, metadata, replace=False)
 
-    def add_codes(self, codes: Any, keys: Any = None, metadata: Any = None) -> None:
-        """Add codes that this index's hasher made elsewhere."""
+    def add_codes(self, codes: Any, keys: Any = None, metadata: Any = None, *, replace: bool = False) -> None:
+        """Add codes that this index's hasher made elsewhere; ``replace`` replaces the items whose keys exist."""
         if self._keeps:
             raise InputError(f"{self.path}: the index keeps features; codes alone cannot be added")
-        self._add(intake.code_rows(codes, self.n_bits), keys, metadata, replace=False)
+        self._add(intake.code_rows(codes, self.n_bits), keys, metadata, replace)
 
     def upsert(self, rows: Any, keys: Any = None, metadata: Any = None) -> None:
         """Add rows, replacing the items whose keys exist."""
@@ -192,6 +192,14 @@ class Index:
         found = snapshot.nearest(asked.codes, stage.candidates(k, snapshot.n_bits), distance, allowed)
         distances, rows, scores = stage.order(snapshot, asked, found, k)
         return collected(rows, snapshot.items(rows), distances, scores)
+
+    def search_codes(self, codes: Any, k: int = 10, *, where: Where | None = None) -> Results:
+        """The k items whose codes are nearest to each of some codes that this index's hasher made elsewhere."""
+        intake.check_k(k)
+        snapshot = self._now
+        asked = intake.queries(codes, None, snapshot.n_bits).codes
+        distances, rows = snapshot.nearest(asked, k, self.distance, snapshot.allowed(where, None))
+        return collected(rows, snapshot.items(rows), distances, None)
 
     def duplicates(self, radius: int) -> Duplicates:
         """Groups of items whose codes differ in at most ``radius`` bits, every two of a group; also as pairs.

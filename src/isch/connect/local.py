@@ -1,0 +1,94 @@
+"""An index of ours behind the contract of a store, so that a program can change engines without changing itself."""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from isch.codes import Codes
+from isch.connect.base import Store
+from isch.connect.mark import Mark
+from isch.distances import Distance
+from isch.search import rerank as reranking
+from isch.search.catalog import Key
+from isch.search.filters import Where
+from isch.search.folder import remove
+from isch.search.index import Batch, Index
+from isch.search.results import Results
+
+
+class Local(Store):
+    """Codes in an index of ours.
+
+    Parameters
+    ----------
+    path : path
+        The folder of the index; made when there is none.
+    encoder, n_bits
+        As in every store. An index that has a model keeps it; without an encoder here, codes are added and searched.
+    replace : bool
+        Begin anew where the index exists. A folder that is not an index is never replaced.
+    """
+
+    only_hamming = False
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        encoder: Any = None,
+        *,
+        n_bits: int | None = None,
+        replace: bool = False,
+    ) -> None:
+        self.where, existing = str(path), None
+        if os.path.lexists(path):
+            with Index.open(path) as found:
+                existing = mark_of(found)
+        super().__init__(encoder, n_bits, None if replace else existing)
+        if replace and existing is not None:
+            remove(Path(path))
+        if replace or existing is None:
+            Index.create(path, self.encoder, n_bits=None if self.encoder else self.n_bits).close()
+        self.index = Index.open(path)
+
+    @property
+    def distance(self) -> Distance:
+        return self.index.distance
+
+    def search(
+        self,
+        queries: Any,
+        k: int = 10,
+        *,
+        where: Where | None = None,
+        rerank: str | None = "auto",
+        oversample: float | None = None,
+    ) -> Results:
+        """As ``isch.Index.search``; without an encoder the queries are codes, which are not re-ranked."""
+        if self.encoder is None:
+            reranking.stage(rerank, oversample, None, False)
+            return self.index.search_codes(queries, k, where=where)
+        return self.index.search(queries, k, where=where, rerank=rerank, oversample=oversample)
+
+    def batches(self) -> Iterator[Batch]:
+        """All items in the order they were added, some thousands at a time."""
+        return self.index.batches()
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def close(self) -> None:
+        self.index.close()
+
+    def _upsert(self, keys: Sequence[Key], codes: Codes, metadata: Sequence[str | None]) -> None:
+        notes = [None if text is None else json.loads(text) for text in metadata]
+        self.index.add_codes(codes, keys, notes, replace=True)
+
+    def _delete(self, keys: Sequence[Key]) -> None:
+        self.index.delete(keys, missing_ok=True)
+
+
+def mark_of(index: Index) -> Mark:
+    """Which model made the codes of an index."""
+    return Mark.of(index.encoder if index.has_model else None, index.n_bits)
