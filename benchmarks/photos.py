@@ -14,13 +14,14 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
-from isch.describe.cnn import network
 from isch.describe.efficientnet import PREPROCESSING, model
-from isch.describe.images import centre_square, decode
+from isch.describe.images import centre_square, decode, find
 from isch.photos import words
 from isch.photos.catalog import Filter
 from isch.photos.library import Library
@@ -31,39 +32,77 @@ SECONDS = 60
 CLIENTS = 8
 
 
-def bare_rate(paths: list[str]) -> float:
-    """Pictures per second of onnxruntime on decoded and prepared pictures, on all cores."""
-    from isch import compute
+class Bare:
+    """The peer: onnxruntime alone, one thread per core, on pictures already decoded and of the network's size."""
 
-    squares = [centre_square(decode(path), PREPROCESSING["side"]) for path in paths]
-    run = network(model(), "features", 0).run
-    mean, std = np.full(3, 127, np.float32), np.full(3, 128, np.float32)
-    batches = [np.stack(squares[i : i + 8]) for i in range(0, len(squares), 8)]
-    run(batches[0], mean, std)
-    start = time.perf_counter()
-    for _ in compute.parallel(lambda batch: run(batch, mean, std), batches):
-        pass
-    return len(squares) / (time.perf_counter() - start)
+    def __init__(self, paths: list[str]) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        self._session = onnxruntime.InferenceSession(model(), options, providers=["CPUExecutionProvider"])
+        squares = [centre_square(decode(path), PREPROCESSING["side"]) for path in paths]
+        self._batches = [np.stack(squares[i : i + 8]) for i in range(0, len(squares), 8)]
+
+    def rate(self) -> float:
+        """Pictures per second."""
+        self._run(self._batches[0])
+        start = time.perf_counter()
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            done = list(pool.map(self._run, self._batches))
+        return sum(map(len, done)) / (time.perf_counter() - start)
+
+    def _run(self, batch: np.ndarray) -> np.ndarray:
+        x = np.ascontiguousarray(batch.transpose(0, 3, 1, 2), np.float32)
+        x -= np.float32(127)
+        x *= np.float32(1 / 128)
+        return self._session.run(["features"], {"images": x})[0]
 
 
-def measure_index(home: Path) -> None:
-    paths = sorted(str(path) for path in DATA.rglob("*.JPEG"))
-    bare = bare_rate(paths[:: len(paths) // BARE][:BARE])
-    library = Library(DATA, home)
-    todo = len(paths) - len(library)
-    start = time.perf_counter()
-    report = library.update()
-    took = time.perf_counter() - start
-    print(f"first run: {report}; {took:.0f} s, codes learned from {report.learned}")
+def measure_index(home: Path, count: int | None) -> None:
+    if count is None:
+        measure_folder(DATA, home)
+        return
+    with tempfile.TemporaryDirectory() as folder:  # links: the same files, fewer of them
+        paths = sorted(DATA.rglob("*.JPEG"))
+        os.mkdir(f"{folder}/pictures")
+        for i, path in enumerate(paths[:: len(paths) // count][:count]):
+            os.symlink(path, f"{folder}/pictures/{i}.jpg")
+        measure_folder(Path(folder, "pictures"), Path(folder, "home"))
+
+
+def measure_folder(folder: Path, home: Path) -> None:
+    paths = find(folder).paths
+    peer, library, learning = Bare(paths[:: max(1, len(paths) // BARE)][:BARE]), Library(folder, home), 0.0
+
+    def learn(original: Callable[[], int] = library._learn) -> int:
+        nonlocal learning
+        start = time.perf_counter()
+        learned = original()
+        learning = time.perf_counter() - start
+        return learned
+
+    library._learn = learn  # type: ignore[method-assign]
+    todo, before = len(paths) - len(library), peer.rate()
+    took = timed(library.update)
+    bare = (before + peer.rate()) / 2
+    print(f"{len(library)} pictures: {took:.1f} s, of which learning codes {learning:.1f} s")
     if todo == len(paths):
-        rate = todo / took
-        print(
-            f"described {rate:.1f} pictures/s, learning included; bare onnxruntime {bare:.1f}: ratio {rate / bare:.2f}"
-        )
-    command = ["find", str(DATA), "-type", "f", "-printf", "%s %T@\n"]
-    found = min(timed(lambda: subprocess.run(command, stdout=subprocess.DEVNULL, check=True)) for _ in range(5))
-    again = min(timed(library.update) for _ in range(5))
-    print(f"second run {again * 1000:.0f} ms; find {found * 1000:.0f} ms: ratio {again / found:.2f}")
+        rate, whole = todo / (took - learning), todo / took
+        print(f"described {rate:.1f} pictures/s, bare onnxruntime {bare:.1f}: ratio {rate / bare:.2f}")
+        print(f"with learning {whole:.1f} pictures/s: ratio {whole / bare:.2f}")
+    again(folder, library)
+
+
+def again(folder: Path, library: Library) -> None:
+    """A second run beside find, in turn."""
+    command = ["find", "-L", str(folder), "-type", "f", "-printf", "%s %T@\n"]
+    rounds = [
+        (timed(lambda: subprocess.run(command, stdout=subprocess.DEVNULL, check=True)), timed(library.update))
+        for _ in range(7)
+    ]
+    found, updated = (min(column) for column in zip(*rounds, strict=True))
+    print(f"second run {updated * 1000:.0f} ms; find {found * 1000:.0f} ms: ratio {updated / found:.2f}")
 
 
 def timed(work: object) -> float:
@@ -131,12 +170,16 @@ def measure_clients(home: Path) -> None:
     print(f"memory grew by {grown / 1e6:.0f} MB from {before / 1e6:.0f} MB")
 
 
-PARTS = {"index": measure_index, "quality": measure_quality, "clients": measure_clients}
+PARTS = {"quality": measure_quality, "clients": measure_clients}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
+    parser.add_argument("parts", nargs="*", choices=["index", *PARTS, []], default=["index", *PARTS])
     parser.add_argument("--home", type=Path, default=Path(tempfile.gettempdir()) / "isch-photos-benchmark")
+    parser.add_argument("--count", type=int, help="index only so many pictures, in a folder of their own")
     options = parser.parse_args()
     for part in options.parts:
-        PARTS[part](options.home)
+        if part == "index":
+            measure_index(options.home, options.count)
+        else:
+            PARTS[part](options.home)

@@ -1,7 +1,39 @@
+from math import ceil
+
 import numpy as np
 import pytest
 
 from isch.photos import borders
+
+
+def plain_border(lines, full):
+    """The twin of ``border``."""
+    share = (np.abs(lines.astype(int) - np.median(lines[0])) <= borders.TOLERANCE).mean(axis=1)
+    if share[0] < borders.UNIFORM:
+        return 0
+    filled = np.cumsum(share) / np.arange(1, len(share) + 1)
+    uniform = np.flatnonzero(share >= borders.UNIFORM)
+    behind = np.diff(uniform) > 1 + borders.WRITING * full
+    reached = uniform[: int(behind.argmax()) + 1 if behind.any() else len(uniform)]
+    border = reached[(filled[reached] >= borders.FILLED) & (reached < len(lines) - ceil(borders.LEAST * full))]
+    return int(border[-1]) + 1 if len(border) else 0
+
+
+def test_the_kernel_is_the_plain_search():
+    rng = np.random.default_rng(0)
+    found = set()
+    for _ in range(2000):
+        height, width = rng.integers(1, 40, 2)
+        lines = np.where(rng.random((height, 1)) < 0.3, rng.integers(0, 255, (height, width)), 90).astype(np.uint8)
+        lines[rng.random((height, width)) < rng.choice([0, 0.08, 0.12])] = 200
+        assert borders.border(lines[:, :], 30) == plain_border(lines, 30)
+        found.add(borders.border(lines[:, :], 30))
+    assert len(found) > 20
+
+
+def test_many_are_as_one_by_one(picture):
+    many = np.stack([picture, np.full_like(picture, 9), np.pad(picture, ((5, 0), (0, 3)), constant_values=1)[:60, 3:]])
+    assert borders.contents(many).tolist() == [list(borders.content(one)) for one in many]
 
 
 @pytest.fixture

@@ -50,3 +50,4 @@ def test_shares_add_up_and_the_best_are_kept_in_order() -> None:
         assert len(labels) <= words.KEPT
         assert all(share >= words.LEAST for share in values)
         assert not labels or labels[0] == (int(row.argmax()), pytest.approx(float(row.max())))
+        assert [kind for kind, _ in labels] == [k for k in np.argsort(-row)[: words.KEPT] if row[k] >= words.LEAST]

@@ -23,7 +23,7 @@ def n_threads() -> int:
     return int(asked) if asked else _cores()
 
 
-def parallel(function: Callable[[T], R], items: Iterable[T], *, blas: bool = True) -> Iterator[R]:
+def parallel(function: Callable[[T], R], items: Iterable[T], *, blas: bool = True, ahead: int = 2) -> Iterator[R]:
     """``map(function, items)`` on all cores, in order, holding only a few items at a time.
 
     Parameters
@@ -35,6 +35,8 @@ def parallel(function: Callable[[T], R], items: Iterable[T], *, blas: bool = Tru
         Read by the calling thread.
     blas : bool
         False promises that ``function`` calls no BLAS, and saves the microseconds it takes to restrain it.
+    ahead : int
+        How many items per thread may wait for the caller, who keeps the cores busy by it while doing something else.
 
     Yields
     ------
@@ -49,7 +51,7 @@ def parallel(function: Callable[[T], R], items: Iterable[T], *, blas: bool = Tru
     try:
         for item in items:
             waiting.append(pool.submit(work, item))
-            if len(waiting) > 2 * n_threads():
+            if len(waiting) > ahead * n_threads():
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()

@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -161,6 +161,13 @@ class Network:
 
     def preprocessing(self, given: dict[str, Any]) -> Preprocessing:
         """The model's metadata, overridden by the parameters given."""
+        return self._merged(given) if given else self._stated
+
+    @cached_property
+    def _stated(self) -> Preprocessing:
+        return self._merged({})
+
+    def _merged(self, given: dict[str, Any]) -> Preprocessing:
         want = {"side": self.side, "crop": 1.0, "channels": "RGB"} | self._metadata | given
         missing = [key for key in ("side", "mean", "std") if want.get(key) is None]
         if missing:
@@ -181,10 +188,10 @@ class Network:
         self, pictures: NDArray[np.uint8], mean: NDArray[np.float32], std: NDArray[np.float32]
     ) -> NDArray[np.float32]:
         """The values of the layer for squares (n, side, side, 3), one row per square."""
-        channels = (3, 1, 1) if self._first_channels else 3
-        x = (np.moveaxis(pictures, 3, 1) if self._first_channels else pictures).astype(np.float32, order="C")
-        x -= mean.reshape(channels)
-        x /= std.reshape(channels)
+        from isch.describe.resampling import planes  # Numba, which not every command should load
+
+        gain, offset = (1 / std).astype(np.float32), (-mean / std).astype(np.float32)
+        x = planes(pictures, gain, offset) if self._first_channels else pictures * gain + offset
         step = self._batch or len(x)
         return np.concatenate([self._run(x[start : start + step], step) for start in range(0, len(x), step)])
 

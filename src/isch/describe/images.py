@@ -213,6 +213,11 @@ def _decoded(source: Source, target: Target, limits: Limits) -> Image:
     raise InputError(f"expected a path, bytes, an array or a PIL image; got a {type(source).__name__}")
 
 
+def with_facts(content: bytes, path: str, side: int | None = None, limits: Limits = LIMITS) -> tuple[Image, Facts]:
+    """``decode`` and ``facts`` of the bytes that were read from a path, for little more than ``decode`` alone."""
+    return reader.read_with_facts(io.BytesIO(content), printable(path), Target(side), limits)
+
+
 @contextmanager
 def _opened(source: str | os.PathLike[str] | bytes) -> Iterator[tuple[BinaryIO, str]]:
     """(the open file, what messages call it)."""
@@ -242,10 +247,12 @@ def resize(image: Image, height: int, width: int) -> Image:
 
 
 def centre_square(image: Image, side: int, fraction: float = 1.0) -> Image:
-    """The middle square, ``fraction`` of the shorter side, resized to ``side``."""
-    pil = require("PIL.Image", "images")
+    """The middle square, ``fraction`` of the shorter side, resized to ``side``, smoothed when it shrinks (bilinear)."""
+    from isch.describe.resampling import resampled
+
     height, width = image.shape[:2]
     edge = fraction * min(height, width)
     left, top = (width - edge) / 2, (height - edge) / 2
-    box = (left, top, left + edge, top + edge)
-    return np.asarray(pil.fromarray(image).resize((side, side), pil.Resampling.BILINEAR, box=box))
+    box = np.array([left, top, left + edge, top + edge], np.float32)
+    square: Image = resampled(np.ascontiguousarray(image), box, side, side)
+    return square

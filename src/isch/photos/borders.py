@@ -5,12 +5,10 @@ border goes on behind them, so that a caption or the status bar of a screenshot 
 is found in the next round.
 """
 
-from math import ceil
+import math
 
 import numpy as np
-from numpy.typing import NDArray
-
-Box = tuple[int, int, int, int]  # top, bottom, left, right
+from numba import njit
 
 TOLERANCE = 12  # grey levels that a border may differ from its outermost line
 UNIFORM = 0.9  # the share of a border line that must be the border's grey
@@ -20,39 +18,63 @@ LEAST = 0.15  # the share of the height and width that always remains
 ROUNDS = 4
 
 
-def content(square: NDArray[np.uint8]) -> Box:
-    """The box inside the uniform borders of a grey picture; the whole picture if there are none.
+@njit(cache=True, nogil=True)
+def contents(squares):  # type: ignore[no-untyped-def]
+    """The boxes inside the uniform borders of grey pictures; the whole picture where there are none.
 
     Parameters
     ----------
-    square : uint8 (height, width)
+    squares : uint8 (n, height, width)
 
     Returns
     -------
-    tuple of int
+    int64 (n, 4)
         top, bottom, left, right, as in ``square[top:bottom, left:right]``.
     """
-    values = square.astype(np.int16)
-    top, bottom, left, right = 0, len(values), 0, values.shape[1]
+    out = np.empty((len(squares), 4), np.int64)
+    for picture in range(len(squares)):
+        out[picture] = content(squares[picture])
+    return out
+
+
+@njit(cache=True, nogil=True)
+def content(square):  # type: ignore[no-untyped-def]
+    """(top, bottom, left, right) of one picture."""
+    height, width = square.shape
+    top, bottom, left, right = 0, height, 0, width
     for _ in range(ROUNDS):
         before = top, bottom, left, right
-        top += width(values[top:bottom, left:right], square.shape[0])
-        bottom -= width(values[top:bottom, left:right][::-1], square.shape[0])
-        left += width(values[top:bottom, left:right].T, square.shape[1])
-        right -= width(values[top:bottom, left:right].T[::-1], square.shape[1])
+        top += border(square[top:bottom, left:right], height)
+        bottom -= border(square[top:bottom, left:right][::-1], height)
+        left += border(square[top:bottom, left:right].T, width)
+        right -= border(square[top:bottom, left:right].T[::-1], width)
         if (top, bottom, left, right) == before:
             break
     return top, bottom, left, right
 
 
-def width(lines: NDArray[np.int16], full: int) -> int:
+@njit(cache=True, nogil=True)
+def border(lines, full):  # type: ignore[no-untyped-def]
     """How many of the first lines are border; at least ``LEAST`` of ``full`` lines remain."""
-    share = (np.abs(lines - np.median(lines[0])) <= TOLERANCE).mean(axis=1)
-    if share[0] < UNIFORM:
-        return 0
-    filled = np.cumsum(share) / np.arange(1, len(share) + 1)
-    uniform = np.flatnonzero(share >= UNIFORM)
-    behind = np.diff(uniform) > 1 + WRITING * full
-    reached = uniform[: int(behind.argmax()) + 1 if behind.any() else len(uniform)]
-    border = reached[(filled[reached] >= FILLED) & (reached < len(lines) - ceil(LEAST * full))]
-    return int(border[-1]) + 1 if len(border) else 0
+    grey, most = np.median(lines[0]), len(lines) - math.ceil(LEAST * full)
+    last, found, total = 0, 0, 0.0
+    for at in range(most):
+        share = agreeing(lines[at], grey) / lines.shape[1]
+        total += share
+        if share >= UNIFORM:
+            last = at
+            if total / (at + 1) >= FILLED:
+                found = at + 1
+        elif at == 0 or at - last > WRITING * full:
+            break
+    return found
+
+
+@njit(cache=True, nogil=True)
+def agreeing(line, grey):  # type: ignore[no-untyped-def]
+    """How many pixels of a line have about the same grey value."""
+    count = 0
+    for value in line:
+        if abs(value - grey) <= TOLERANCE:
+            count += 1
+    return count

@@ -196,18 +196,16 @@ class Catalog:
         used = self._all("SELECT max(id) FROM items")[0][0] or 0
         return max(int(used), int(self.meta("last_id") or 0)) + 1
 
-    def add(self, rows: Iterable[tuple[Item, bytes, list[tuple[int, float]]]]) -> None:
-        """Keep pictures with their fingerprints and labels, replacing those with the same id or path."""
+    def add(self, rows: Sequence[tuple[Item, bytes, list[tuple[int, float]]]]) -> None:
+        """Keep pictures, each path once, with their fingerprints and labels; those with the same id or path go."""
+        known = [(item.id, os.fsencode(item.path), *item[2:], fingerprint) for item, fingerprint, _ in rows]
+        labelled = [(item.id, *label) for item, _, labels in rows for label in labels]
         with self.changing() as connection:
-            last = self.next_id() - 1
-            for item, fingerprint, labels in rows:
-                path = os.fsencode(item.path)
-                connection.execute("DELETE FROM items WHERE id = ? OR path = ?", [item.id, path])
-                connection.execute("DELETE FROM failures WHERE path = ?", [path])
-                values = [item.id, path, *item[2:], fingerprint]
-                connection.execute(f"INSERT INTO items VALUES ({', '.join('?' * len(values))})", values)
-                connection.executemany("INSERT INTO labels VALUES (?, ?, ?)", [(item.id, *label) for label in labels])
-                last = max(last, item.id)
+            last = max([self.next_id() - 1, *(row[0] for row in known)])
+            connection.executemany("DELETE FROM items WHERE id = ? OR path = ?", [row[:2] for row in known])
+            connection.executemany("DELETE FROM failures WHERE path = ?", [row[1:2] for row in known])
+            connection.executemany(f"INSERT INTO items VALUES ({', '.join('?' * len(Item._fields))}, ?)", known)
+            connection.executemany("INSERT INTO labels VALUES (?, ?, ?)", labelled)
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('last_id', ?)", [last])
 
     def move(self, number: int, path: bytes, folder: str, state: State) -> None:

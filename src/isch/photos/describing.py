@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +13,14 @@ from numpy.typing import NDArray
 from isch import compute, progress
 from isch.describe import describer
 from isch.describe.base import Describer, unit_rows
-from isch.describe.images import Facts, decode, facts, groups
+from isch.describe.images import Facts, groups, with_facts
 from isch.errors import FileError, InputError
 from isch.files import printable, reading
 from isch.photos import words
 from isch.photos.catalog import Item, State
-from isch.photos.fingerprint import fingerprint_of
+from isch.photos.fingerprint import from_squares, grey_square
+
+AHEAD = 16  # batches per core that are described while results are written
 
 
 @dataclass(frozen=True)
@@ -61,40 +64,44 @@ def described(jobs: Sequence[Job]) -> Iterator[list[Described | Unusable]]:
         return _describe(raw, group[1])
 
     with progress.task("describing", len(jobs), "pictures") as advance:
-        for results in compute.parallel(work, groups(jobs, raw.batch_size)):
+        for results in compute.parallel(work, groups(jobs, raw.batch_size), ahead=AHEAD):
             advance(len(results))
             yield results
 
 
+class Look(NamedTuple):
+    """What is made of one file before all of a batch go through the network together."""
+
+    item: Item
+    grey: NDArray[np.uint8]  # for the fingerprint
+    prepared: NDArray[np.uint8]  # for the network
+
+
 def _describe(raw: Describer, jobs: list[Job]) -> list[Described | Unusable]:
-    read = [_read(job, raw) for job in jobs]
-    good = [entry for entry in read if not isinstance(entry, Unusable)]
-    if not good:
-        return [entry for entry in read if isinstance(entry, Unusable)]
-    vectors = np.asarray(raw._describe([prepared for _, _, prepared in good]), np.float32)
-    rows = iter(zip(good, unit_rows(vectors), words.best(vectors), strict=True))
-    out: list[Described | Unusable] = []
-    for entry in read:
-        if isinstance(entry, Unusable):
-            out.append(entry)
-        else:
-            (item, fingerprint, _), vector, labels = next(rows)
-            out.append(Described(item, vector, fingerprint, labels))
-    return out
+    looks = [_look(job, raw) for job in jobs]
+    good = [look for look in looks if isinstance(look, Look)]
+    rows = iter(_kept(raw, good) if good else [])
+    return [next(rows) if isinstance(look, Look) else look for look in looks]
 
 
-def _read(job: Job, raw: Describer) -> tuple[Item, bytes, NDArray[np.uint8]] | Unusable:
-    """(item, fingerprint, prepared picture) of a file, or why it cannot be used."""
+def _kept(raw: Describer, looks: list[Look]) -> list[Described]:
+    vectors = np.asarray(raw._describe([look.prepared for look in looks]), np.float32)
+    prints = from_squares(np.stack([look.grey for look in looks]))
+    columns = zip(looks, unit_rows(vectors), prints, words.best(vectors), strict=True)
+    return [Described(look.item, vector, known.tobytes(), labels) for look, vector, known, labels in columns]
+
+
+def _look(job: Job, raw: Describer) -> Look | Unusable:
+    """What is made of a file, or why it cannot be used."""
     path = os.fsdecode(job.path)
     try:
         with reading(path) as file:
             content = file.read()
-        image = decode(content, raw._side)
-        known = facts(content)
+        image, known = with_facts(content, path, raw._side)
         item = _item(job, path, hashlib.sha256(content).hexdigest(), known)
-        return item, fingerprint_of(image).tobytes(), raw._prepare(image)
+        return Look(item, grey_square(image), raw._prepare(image))
     except (FileError, InputError) as error:
-        return Unusable(job, str(error).removeprefix(f"{printable(path)}: ").removeprefix("the picture: "))
+        return Unusable(job, str(error).removeprefix(f"{printable(path)}: "))
 
 
 def _item(job: Job, path: str, digest: str, known: Facts) -> Item:

@@ -8,6 +8,7 @@ in several ways, since a copy may be cropped.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -73,31 +74,35 @@ def from_squares(squares: NDArray[np.uint8]) -> Fingerprints:
 
 def _from_few(squares: NDArray[np.uint8]) -> Fingerprints:
     whole = 0, SIDE, 0, SIDE
-    inside = np.array([borders.content(square) for square in squares])
+    inside = borders.contents(squares)
     bordered = (inside != whole).any(axis=1)
     out = np.zeros(len(squares), FINGERPRINT)
-    values = phash.coefficients(squares, whole, CROPS)
-    within = phash.coefficients(squares[bordered], inside[bordered], CROPS)
-    for name, hashed in (("codes", phash.bits), ("unsure", phash.unsure)):
-        out[name][:, WHOLE] = out[name][:, INSIDE] = hashed(values)
-        out[name][bordered, INSIDE] = hashed(within)
+    _hash(out, slice(None), [WHOLE, INSIDE], phash.coefficients(squares, whole, CROPS))
+    if bordered.any():
+        _hash(out, bordered, [INSIDE], phash.coefficients(squares[bordered], inside[bordered], CROPS))
     out["thumbnail"] = thumbnails(squares, inside)
     out["contrast"] = np.minimum(squares.std(axis=(1, 2)), 255)
     return out
 
 
+def _hash(out: Fingerprints, rows: Any, regions: list[int], values: phash.Coefficients) -> None:
+    for region in regions:
+        out["codes"][rows, region], out["unsure"][rows, region] = phash.bits(values), phash.unsure(values)
+
+
 def thumbnails(squares: NDArray[np.uint8], boxes: NDArray[Any]) -> NDArray[np.uint8]:
     """A box of each picture at ``THUMBNAIL`` pixels a side, each the mean of what it covers."""
-    edges = np.asarray(boxes, np.float64)
-    down = _shares(edges[:, 0], edges[:, 1], squares.shape[1])
-    across = _shares(edges[:, 2], edges[:, 3], squares.shape[2])
+    edges = np.asarray(boxes, np.float64).tolist()
+    down = np.stack([_shares(top, bottom, squares.shape[1]) for top, bottom, _, _ in edges])
+    across = np.stack([_shares(left, right, squares.shape[2]) for _, _, left, right in edges])
     return np.asarray(np.rint(down @ squares.astype(np.float32) @ across.transpose(0, 2, 1)), np.uint8)
 
 
-def _shares(start: NDArray[np.float64], stop: NDArray[np.float64], n: int) -> NDArray[np.float32]:
-    """The share of each of n pixels in each pixel of the thumbnail: (boxes, THUMBNAIL, n)."""
-    size = ((stop - start) / THUMBNAIL)[:, None, None]
-    low = start[:, None, None] + size * np.arange(THUMBNAIL)[:, None]
+@lru_cache(maxsize=64)
+def _shares(start: float, stop: float, n: int) -> NDArray[np.float32]:
+    """The share of each of n pixels in each pixel of the thumbnail: (THUMBNAIL, n)."""
+    size = (stop - start) / THUMBNAIL
+    low = start + size * np.arange(THUMBNAIL)[:, None]
     pixel = np.arange(n)
     covered = np.minimum(low + size, pixel + 1) - np.maximum(low, pixel)
     return np.asarray(np.clip(covered, 0, None) / size, np.float32)

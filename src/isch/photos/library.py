@@ -236,7 +236,7 @@ class Library:
         if good:
             numbers, vectors = [one.item.id for one in good], np.stack([one.vector for one in good])
             self._ready(vectors).upsert(vectors, numbers)
-            self.catalog.add((one.item, one.fingerprint, one.labels) for one in good)
+            self.catalog.add([(one.item, one.fingerprint, one.labels) for one in good])
         lost = [changes.changed[one.job.path][0] for one in bad if one.job.path in changes.changed]
         if lost:
             self._opened().delete(lost, missing_ok=True)

@@ -9,6 +9,7 @@ that differs in signs which are unsure; so a search looks at few shelves.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -43,28 +44,30 @@ def coefficients(squares: NDArray[np.uint8], boxes: ArrayLike, crops: Crops = WH
     -------
     float32 (n, crops, 12, 12)
     """
-    edges = np.asarray(boxes, np.float64).reshape(-1, 4)
-    rows, row_of = np.unique([crop[:2] for crop in crops], axis=0, return_inverse=True)
-    columns, column_of = np.unique([crop[2:] for crop in crops], axis=0, return_inverse=True)
-    down = waves(edges[:, :2], rows, squares.shape[1])
-    across = waves(edges[:, 2:], columns, squares.shape[2])
+    edges = np.asarray(boxes, np.float64).reshape(-1, 4).tolist()
+    rows = sorted({crop[:2] for crop in crops})
+    columns = sorted({crop[2:] for crop in crops})
+    down = np.stack([waves(top, bottom, tuple(rows), squares.shape[1]) for top, bottom, _, _ in edges])
+    across = np.stack([waves(left, right, tuple(columns), squares.shape[2]) for _, _, left, right in edges])
     every = down @ squares.astype(np.float32) @ across.transpose(0, 2, 1)
     blocks = every.reshape(len(squares), len(rows), FREQUENCIES, len(columns), FREQUENCIES)
-    return np.moveaxis(blocks[:, row_of.ravel(), :, column_of.ravel()], 0, 1)
+    row_of, column_of = [rows.index(crop[:2]) for crop in crops], [columns.index(crop[2:]) for crop in crops]
+    return np.moveaxis(blocks[:, row_of, :, column_of], 0, 1)
 
 
-def waves(spans: NDArray[np.float64], cuts: NDArray[np.float64], n: int) -> NDArray[np.float32]:
-    """Integrals over each of n pixels of cos(π u t), t from 0 to 1 within a span: (spans, cuts · 12, n).
+@lru_cache(maxsize=64)
+def waves(start: float, stop: float, cuts: tuple[tuple[float, float], ...], n: int) -> NDArray[np.float32]:
+    """Integrals over each of n pixels of cos(π u t), t from 0 to 1 within a span: (cuts · 12, n).
 
-    From each span, (start, stop) in pixels, each cut leaves out a share at its start and its stop.
+    From the span, in pixels, each cut leaves out a share at its start and its stop.
     """
-    start, stop = spans[:, :1], spans[:, 1:]
-    low = (start + cuts[:, 0] * (stop - start))[:, :, None, None]
-    high = (stop - cuts[:, 1] * (stop - start))[:, :, None, None]
+    shares = np.array(cuts)
+    low = (start + shares[:, 0] * (stop - start))[:, None, None]
+    high = (stop - shares[:, 1] * (stop - start))[:, None, None]
     t = (np.clip(np.arange(n + 1), low, high) - low) / (high - low)
     u = np.arange(1, FREQUENCIES)[:, None]
-    primitive = np.concatenate([t, np.sin(np.pi * u * t) / (np.pi * u)], axis=2)
-    return np.diff(primitive, axis=3).astype(np.float32).reshape(len(spans), len(cuts) * FREQUENCIES, n)
+    primitive = np.concatenate([t, np.sin(np.pi * u * t) / (np.pi * u)], axis=1)
+    return np.diff(primitive, axis=2).astype(np.float32).reshape(len(cuts) * FREQUENCIES, n)
 
 
 def bits(values: Coefficients) -> NDArray[np.uint8]:

@@ -80,8 +80,10 @@ def shares(features: NDArray[np.float32]) -> NDArray[np.float32]:
 def best(features: NDArray[np.float32]) -> list[list[tuple[int, float]]]:
     """The few most likely kinds of each picture with their shares, the likeliest first."""
     likely = shares(features)
-    top = np.argsort(-likely, axis=1, kind="stable")[:, :KEPT]
+    top = np.sort(np.argpartition(-likely, KEPT, axis=1)[:, :KEPT], axis=1)
+    values = np.take_along_axis(likely, top, axis=1)
+    order = np.argsort(-values, axis=1, kind="stable")
+    ranked = (np.take_along_axis(part, order, axis=1).tolist() for part in (top, values))
     return [
-        [(int(kind), float(row[kind])) for kind in order if row[kind] >= LEAST]
-        for row, order in zip(likely, top, strict=True)
+        [(kind, share) for kind, share in zip(*row, strict=True) if share >= LEAST] for row in zip(*ranked, strict=True)
     ]

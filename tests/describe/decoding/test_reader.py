@@ -45,6 +45,14 @@ def test_every_format_gives_the_picture(gallery: Path, original: NDArray[np.uint
             assert result.flags.writeable
 
 
+def test_pixels_and_facts_come_together(gallery: Path) -> None:
+    for path in gallery.iterdir():
+        for side in (None, 16):
+            image, facts = images.with_facts(path.read_bytes(), str(path), side)
+            np.testing.assert_array_equal(image, images.decode(path, side), path.name)
+            assert facts == images.facts(path)
+
+
 def test_the_first_frame_counts(gallery: Path, original: NDArray[np.uint8]) -> None:
     for name in ("animated.png", "animated.webp", "animated.gif"):
         assert np.abs(images.decode(gallery / name).astype(int) - original).mean() < 12, name

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from isch.describe.decoding import exif, formats, pixels
 from isch.describe.decoding.formats import Format, Limits
-from isch.describe.decoding.opening import ANY, Target, guarded, identify, opened
+from isch.describe.decoding.opening import ANY, Opened, Target, guarded, identify, opened
 from isch.describe.decoding.pixels import Image
 from isch.describe.decoding.raw import ENOUGH, Raw
 from isch.describe.decoding.tiff import Directory
@@ -44,11 +44,32 @@ def facts(file: BinaryIO, where: str, limits: Limits) -> Facts:
         if format is formats.RAW:
             return _raw_facts(file, limits)
         with opened(file, format, limits, ANY) as picture:
-            found = exif.of_file(file) if format is formats.TIFF else exif.of_image(picture.image)
-            width, height = picture.width, picture.height  # already upright for a TIFF, which Pillow turns itself
-            if format is not formats.TIFF and exif.orientation(found) in pixels.SWAPPED:
-                width, height = height, width
-            return _facts(width, height, format, found)
+            return _opened_facts(file, format, picture)
+
+
+def read_with_facts(file: BinaryIO, where: str, target: Target, limits: Limits) -> tuple[Image, Facts]:
+    """The picture as ``read`` gives it, and the facts about it, from one look at its header."""
+    require("PIL.Image", "images")
+    with guarded(where):
+        format = identify(file, where, limits)
+        if format is formats.RAW:
+            return _read_raw(file, target, limits), _raw_facts(file, limits)
+        with opened(file, format, limits, target) as picture, pixels.turns.wait(picture.held):
+            known = _opened_facts(file, format, picture)
+            return _pixels(picture, format, known.orientation, target), known
+
+
+def _opened_facts(file: BinaryIO, format: Format, picture: Opened) -> Facts:
+    found = exif.of_file(file) if format is formats.TIFF else exif.of_image(picture.image)
+    width, height = picture.width, picture.height  # already upright for a TIFF, which Pillow turns itself
+    if format is not formats.TIFF and exif.orientation(found) in pixels.SWAPPED:
+        width, height = height, width
+    return _facts(width, height, format, found)
+
+
+def _pixels(picture: Opened, format: Format, orientation: int, target: Target) -> Image:
+    upright = 1 if format is formats.TIFF else orientation
+    return pixels.rgb(picture.image, upright, target.factor(*picture.image.size))
 
 
 def _facts(width: int, height: int, format: Format, found: Directory | None) -> Facts:
@@ -58,8 +79,7 @@ def _facts(width: int, height: int, format: Format, found: Directory | None) -> 
 
 def _read(file: BinaryIO, format: Format, target: Target, limits: Limits) -> Image:
     with opened(file, format, limits, target) as picture, pixels.turns.wait(picture.held):
-        orientation = 1 if format is formats.TIFF else exif.orientation(exif.of_image(picture.image))
-        return pixels.rgb(picture.image, orientation, target.factor(*picture.image.size))
+        return _pixels(picture, format, exif.orientation(exif.of_image(picture.image)), target)
 
 
 def _read_raw(file: BinaryIO, target: Target, limits: Limits) -> Image:
