@@ -1,6 +1,9 @@
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,3 +22,34 @@ def postgres() -> Iterator[str]:
         running = server.get_server(folder)
         yield running.get_uri()
         running.cleanup()
+
+
+def local_cluster(n_workers: int) -> Any:
+    """A Dask cluster of processes that can import the tests."""
+    distributed = pytest.importorskip("distributed", reason="the package distributed is not installed")
+    root = str(Path(__file__).parents[1])
+    sys.path += [] if root in sys.path else [root]  # new processes inherit it
+    return distributed.LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0")
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[str]:
+    """The address of a Dask cluster of two processes that runs as long as the tests do."""
+    with local_cluster(2) as running:
+        yield running.scheduler_address
+
+
+@pytest.fixture
+def client(cluster: str) -> Iterator[Any]:
+    """An active client of that cluster."""
+    from distributed import Client
+
+    with Client(cluster) as connected:
+        yield connected
+
+
+@pytest.fixture
+def own_cluster() -> Iterator[Any]:
+    """A client of a cluster with one worker, which a test may kill."""
+    with local_cluster(1) as running, running.get_client() as connected:
+        yield connected

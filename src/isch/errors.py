@@ -9,6 +9,7 @@
     │   ├── FormatError      not the format it should be, damaged, or of a newer version
     │   ├── LockedError      another process is writing to it
     │   └── MissingData      the files of a dataset, or the results of an experiment, are not there
+    ├── ClusterError         a Dask cluster that cannot be reached, or cannot do the work
     └── MissingExtra         an optional package is needed (also an ImportError)
 
     IschWarning              the result is usable but probably not what was wanted (a UserWarning)
@@ -59,6 +60,10 @@ class LockedError(FileError):
 
 class MissingData(FileError):
     """The files of a dataset, or the stored results of an experiment, are not there."""
+
+
+class ClusterError(IschError):
+    """A Dask cluster that cannot be reached, or cannot do the work."""
 
 
 class MissingExtra(IschError, ImportError):

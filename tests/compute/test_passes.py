@@ -10,7 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from isch import compute, features, kmeans
+from isch import compute, features, kmeans, progress
+from isch.compute import totals
 from isch.compute.passes import Unusable
 from isch.compute.rows import Centring, Differing, RowSum
 from isch.errors import InputError
@@ -27,24 +28,11 @@ class Elsewhere(compute.Executor):
     def parts(self, job: compute.Job[Any]) -> Iterator[tuple[int, Any]]:
         for span in job.spans():
             sent = pickle.loads(pickle.dumps(job))
-            yield pickle.loads(pickle.dumps(sent.read(span)))
+            yield from pickle.loads(pickle.dumps(list(sent.read(span))))
 
-    def totals(self, job: compute.Job[Any]) -> Iterator[tuple[int, Any]]:
-        run: list[tuple[int, Any]] = []
-        for part in self.parts(job):
-            run.append(part)
-            if len(run) == 2:
-                yield self._combined(job, run)
-                run = []
-        if run:
-            yield self._combined(job, run)
-
-    def _combined(self, job: compute.Job[Any], run: list[tuple[int, Any]]) -> tuple[int, Any]:
-        assert isinstance(job.work, compute.Reduction)
-        total = job.work.zero()
-        for _, part in run:
-            total = job.work.combine(total, part)
-        return sum(count for count, _ in run), total
+    def total(self, job: compute.Job[Any], work: compute.Reduction[Any], advance: progress.Advance) -> Any:
+        parts = (result for _, result in self.parts(job))
+        return totals.combined(work, totals.groups(work, parts, 2))
 
 
 MEAN = X.mean(axis=0, dtype=np.float64)

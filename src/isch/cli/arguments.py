@@ -13,6 +13,10 @@ MAX_BITS = 1 << 20
 Features = Annotated[
     str, typer.Argument(help="A feature file, FILE::NAME for one matrix inside it, or a folder of feature files.")
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(help="The address of a Dask scheduler, as tcp://host:8786, whose workers read the features."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _CONDITION = re.compile(r"(?P<field>[^=<>!]+)(?P<operator>>=|<=|!=|=|<|>)(?P<value>.*)", re.DOTALL)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from isch.cli.arguments import MAX_BITS, Features, settings
+from isch.cli.arguments import MAX_BITS, Cluster, Features, settings
 from isch.cli.console import done
 from isch.cli.help import CODES, START
 from isch.cli.outputs import Force, beside, claim
@@ -28,9 +28,11 @@ def fit(
     method: Annotated[str, typer.Option(help="Hashing method.")] = "isch",
     seed: Annotated[int, typer.Option(help="Seed of all randomness.", min=0)] = 0,
     option: Annotated[list[str] | None, typer.Option("--set", help="A parameter of the method, as NAME=VALUE.")] = None,
+    cluster: Cluster = None,
     force: Force = False,
 ) -> None:
     """Learn a hashing model from features."""
+    from isch.cli.cluster import workers
     from isch.cli.info import model_facts
     from isch.cli.progress import shown
     from isch.describe.files import describer_of
@@ -39,7 +41,7 @@ def fit(
 
     target = claim(output, [features], force)
     model = hasher(method, **{"n_bits": bits, "random_state": seed} | settings(option))
-    with shown():
+    with shown(), workers(cluster):
         encoder = Encoder(model.fit(features), describer_of(features))
         encoder.save(path := target.path)
     following = f"isch encode {quote(str(path))} {quote(features)} -o codes.npy"

@@ -3,7 +3,10 @@
 blas.py       single-threaded BLAS
 threads.py    work shared out among threads, results in order
 passes.py     what a pass is, and the three ways to run one
+totals.py     how the results of a reduction become one total
 executors.py  who runs it: threads here, or somebody else
+cluster.py    the workers of a Dask cluster
+connection.py the connection to one
 rows.py       the passes that many methods share
 """
 

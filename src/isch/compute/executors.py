@@ -1,5 +1,6 @@
-"""Who does the work of a pass: threads here unless ``using`` names somebody else."""
+"""Who does the work of a pass: threads here, the workers of an active Dask client, or whoever ``using`` names."""
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,21 +9,29 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from isch.compute.passes import Job, P
+from isch.compute import totals
+from isch.compute.passes import Job, P, Reduction, T
 from isch.compute.threads import parallel
 from isch.features import Features
+from isch.progress import Advance
 
 
 class Executor(ABC):
-    """Runs the blocks of a pass. Results come in the order of the blocks, each with its number of rows."""
+    """Runs the blocks of a pass."""
 
     @abstractmethod
     def parts(self, job: Job[P]) -> Iterator[tuple[int, P]]:
-        """The result of each block."""
+        """The number of rows and the result of each block, in the order of the blocks."""
 
-    def totals(self, job: Job[P]) -> Iterator[tuple[int, P]]:
-        """Results of a reduction: those of blocks, or of runs of blocks that were combined where they were made."""
-        return self.parts(job)
+    def total(self, job: Job[T], work: Reduction[T], advance: Advance) -> T:
+        """The total of a reduction ``work``, the pass of ``job``, combined as ``totals.py`` says."""
+
+        def results() -> Iterator[T]:
+            for count, result in self.parts(job):
+                advance(count)
+                yield result
+
+        return totals.total(job, work, results())
 
 
 class Threads(Executor):
@@ -33,7 +42,7 @@ class Threads(Executor):
 
 
 _threads = Threads()
-_executor: ContextVar[Executor] = ContextVar("isch_executor", default=_threads)
+_executor: ContextVar[Executor | None] = ContextVar("isch_executor", default=None)
 
 
 @contextmanager
@@ -47,5 +56,12 @@ def using(executor: Executor) -> Iterator[None]:
 
 
 def executor_for(rows: Features | NDArray[Any]) -> Executor:
-    """The executor in use; arrays are here, and so is their work."""
-    return _executor.get() if isinstance(rows, Features) else _threads
+    """The executor in use. Rows that are in memory here are worked on here, unless ``using`` says otherwise."""
+    if not isinstance(rows, Features):
+        return _threads
+    chosen = _executor.get()
+    if chosen is None and not rows.here and "distributed" in sys.modules:
+        from isch.compute.cluster import active
+
+        chosen = active()
+    return chosen or _threads

@@ -12,7 +12,7 @@ after the other, ``collect`` writes one row of results for each row of features.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -59,6 +59,8 @@ class Pass(ABC, Generic[P]):
 class Reduction(Pass[T]):
     """A pass whose results are combined. A total can itself be combined with another one, like a block's result."""
 
+    grouped: ClassVar[bool] = True  # whether totals are small enough to have several of them (totals.py)
+
     @abstractmethod
     def zero(self) -> T:
         """The total of no rows."""
@@ -89,14 +91,18 @@ class Job(Generic[P]):
     rows: int
     checked: bool = True
 
-    def spans(self) -> Iterator[tuple[int, int]]:
-        """(first row, row after the last) of each block."""
-        n = len(self.features)
-        return ((start, min(start + self.rows, n)) for start in range(0, n, self.rows))
+    def spans(self, blocks: int = 1) -> Iterator[tuple[int, int]]:
+        """(first row, row after the last) of so many blocks each."""
+        n, step = len(self.features), blocks * self.rows
+        return ((start, min(start + step, n)) for start in range(0, n, step))
 
-    def read(self, span: tuple[int, int]) -> tuple[int, P]:
-        """Read a block and do the work: (number of rows, result)."""
-        return self.on((span[0], self.features.read(*span)))
+    def read(self, span: tuple[int, int]) -> Iterator[tuple[int, P]]:
+        """Read the blocks between two borders and do the work: (number of rows, result) of each."""
+        step = self.features.slab(self.rows)
+        for start in range(*span, step):
+            slab = self.features.read(start, min(start + step, span[1]))
+            for first in range(0, slab.shape[0], self.rows):
+                yield self.on((start + first, slab[first : first + self.rows]))
 
     def on(self, item: tuple[int, Block]) -> tuple[int, P]:
         """Do the work on a block that has been read, given as (first row, block): (number of rows, result)."""
@@ -125,18 +131,23 @@ def run(work: Reduction[T], rows: Features | NDArray[Any]) -> T:
     from isch.compute.executors import executor_for
 
     job = _job(work, rows)
-    total = work.zero()
-    for part in _watched(job, executor_for(rows).totals(job)):
-        total = work.combine(total, part)
-    return total
+    with _watched(job) as advance:
+        return executor_for(rows).total(job, work, advance)
 
 
 def iterate(work: Pass[P], rows: Features | NDArray[Any]) -> Iterator[P]:
     """The results of all blocks, one after the other; ``rows`` as in ``run``."""
     from isch.compute.executors import executor_for
 
-    job = _job(work, rows)
-    return _watched(job, executor_for(rows).parts(job))
+    job, executor = _job(work, rows), executor_for(rows)  # the one in use now, not when the results are read
+
+    def results() -> Iterator[P]:
+        with _watched(job) as advance:
+            for count, result in executor.parts(job):
+                advance(count)
+                yield result
+
+    return results()
 
 
 def collect(work: Pass[NDArray[Any]], rows: Features | NDArray[Any], out: Any) -> Any:
@@ -196,14 +207,13 @@ def _job(work: Pass[P], rows: Features | NDArray[Any]) -> Job[P]:
     return Job(work, features, work.rows(features.shape[1]), checked)
 
 
-def _watched(job: Job[P], results: Iterator[tuple[int, P]]) -> Iterator[P]:
-    """Results alone, with progress; a block that is not finite is explained."""
-    label, n = job.work.label, len(job.features)
+@contextmanager
+def _watched(job: Job[P]) -> Iterator[progress.Advance]:
+    """Progress of a job; a block that is not finite is explained."""
+    label = job.work.label
     try:
-        with progress.task(label, n, "rows") if label else nullcontext(_unseen) as advance:
-            for count, result in results:
-                advance(count)
-                yield result
+        with progress.task(label, len(job.features), "rows") if label else nullcontext(_unseen) as advance:
+            yield advance
     except NotFinite:
         refuse_unfinite(job.features)
         raise

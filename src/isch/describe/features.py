@@ -15,6 +15,8 @@ from isch.features import Block, Features
 class PictureFeatures(Features):
     """One row per picture. A picture that cannot be read raises an error that names it."""
 
+    here = True  # pictures, and what describes them, are not sent to workers
+
     def __init__(self, describer: Describer, pictures: Any) -> None:
         self._describer = describer
         listed: Any = [pictures] if isinstance(pictures, np.ndarray) and pictures.ndim == 3 else sources(pictures)

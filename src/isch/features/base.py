@@ -23,6 +23,7 @@ class Features(ABC):
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     where: str = "the features"  # how messages call this source
+    here: bool = False  # whether the rows are in the memory of this process, so that others had to be sent them
     _names: Sequence[str] | None = None
 
     @abstractmethod
@@ -46,8 +47,8 @@ class Features(ABC):
             yield start, self.read(start, min(start + rows, len(self)))
 
     def take(self, rows: NDArray[np.intp]) -> Block:
-        """The given rows, which must be sorted."""
-        step = self._slab(1)
+        """The given rows, which must be sorted and differ."""
+        step = self.slab(1)
         parts = [self._pick(start, rows, step) for start in np.unique(rows // step) * step]
         return stack(parts) if parts else self.read(0, 0)
 
@@ -66,7 +67,7 @@ class Features(ABC):
         inside = rows[np.searchsorted(rows, start) : np.searchsorted(rows, start + step)]
         return self.read(start, min(start + step, len(self)))[inside - start]
 
-    def _slab(self, rows: int) -> int:
+    def slab(self, rows: int) -> int:
         """A multiple of ``rows`` that is about SLAB_BYTES."""
         return max(1, SLAB_BYTES // max(1, rows * self.shape[1] * self.dtype.itemsize)) * rows
 
@@ -75,23 +76,27 @@ class SlabFeatures(Features):
     """A source where each read has a high fixed cost: it reads slabs and cuts blocks from them."""
 
     def batches(self, rows: int) -> Iterator[tuple[int, Block]]:
-        for first, slab in super().batches(self._slab(rows)):
+        for first, slab in super().batches(self.slab(rows)):
             for start in range(0, slab.shape[0], rows):
                 yield first + start, slab[start : start + rows]
 
 
-class Subset(Features):
+class Subset(SlabFeatures):
     """Some rows of another feature matrix, given by their sorted numbers."""
 
     def __init__(self, features: Features, rows: NDArray[np.intp]) -> None:
         self.shape = (len(rows), features.shape[1])
         self.dtype = features.dtype
         self.where = features.where
+        self.here = features.here
         self._features = features
         self._rows = rows
 
     def read(self, start: int, stop: int) -> Block:
-        return self._features.take(self._rows[start:stop])
+        rows = self._rows[start:stop]
+        if len(rows) and rows[-1] - rows[0] + 1 == len(rows):  # as if nothing were left out
+            return self._features.read(int(rows[0]), int(rows[-1]) + 1)
+        return self._features.take(rows)
 
     def close(self) -> None:
         self._features.close()

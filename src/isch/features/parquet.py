@@ -45,7 +45,7 @@ class ParquetFeatures(Features):
 
     def batches(self, rows: int) -> Iterator[tuple[int, Block]]:
         start, waiting = 0, np.empty((0, self.shape[1]), self.dtype)
-        for _, piece in self._pieces(0, len(self), min(self._slab(rows), BATCH)):
+        for _, piece in self._pieces(0, len(self), min(self.slab(rows), BATCH)):
             waiting = np.concatenate([waiting, piece]) if len(waiting) else piece
             while len(waiting) >= rows:
                 yield start, waiting[:rows]

@@ -146,6 +146,7 @@ class ClusterSums(compute.Reduction[Sums]):
     mean: NDArray[np.float32]
 
     label = "atoms"
+    grouped = False  # the total is the whole dictionary
 
     def zero(self) -> Sums:
         return np.arange(self.n_labels), np.zeros((self.n_labels, len(self.mean)), np.float32)

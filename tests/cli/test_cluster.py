@@ -1,0 +1,39 @@
+"""isch … --cluster: the same files, made by the workers of a Dask cluster."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from isch.cli.program import run
+
+DIGITS = load_digits().data.astype(np.float16)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    np.save("features.npy", DIGITS)
+    return tmp_path
+
+
+def test_fit_on_a_cluster_writes_the_same_model(desk: Path, cluster: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for line in ("fit features.npy -o here --bits 16", f"fit features.npy -o there --bits 16 --cluster {cluster}"):
+        assert run(line.split()) == 0, capsys.readouterr().err
+    assert Path("here").read_bytes() == Path("there").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("tcp://127.0.0.1:9", "tcp://127.0.0.1:9: no Dask scheduler answers there; expected one within 10 seconds"),
+        ("nonsense", "expected the address of a Dask scheduler, such as tcp://host:8786; got 'nonsense'"),
+    ],
+)
+def test_a_cluster_that_is_not_there_is_one_sentence(
+    desk: Path, address: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["fit", "features.npy", "-o", "m", "--cluster", address]) == 2
+    assert capsys.readouterr().err == f"isch: {message}\n"
+    assert not Path("m").exists()
