@@ -218,7 +218,7 @@ def _serve(server: socket.socket, answer: bytes) -> None:
 
 
 def test_workers_of_another_version_are_named(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "__version__", "9.9")
+    monkeypatch.setattr("isch.__version__", "9.9")
     with pytest.raises(ClusterError, match=r"expected isch 9.9 on every worker, as here; tcp://\S+ has \d"):
         Cluster(client)
 

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from isch import __version__
 from isch.errors import ClusterError, IschError, require
 
 ANSWER_SECONDS = 4  # until a scheduler must have answered, and its first worker be there
@@ -41,14 +40,14 @@ def check_workers(client: Any) -> None:
             client.wait_for_workers(1, timeout=ANSWER_SECONDS)
         except TimeoutError as error:
             raise ClusterError(f"{_address(client)}: the cluster has no workers; expected at least one") from error
-        found = client.get_versions(packages=["isch"])["workers"]
-    versions = {worker: (known or {}).get("packages", {}).get("isch") for worker, known in found.items()}
-    others = [f"{worker} has {version or 'none'}" for worker, version in versions.items() if version != __version__]
+        found = client.get_versions(packages=["isch"])
+    here = _version(found["client"])
+    versions = {worker: _version(known) for worker, known in found["workers"].items()}
+    others = [f"{worker} has {version}" for worker, version in versions.items() if version != here]
     if others:
         more = f" and {len(others) - LISTED} more" if len(others) > LISTED else ""
         raise ClusterError(
-            f"{_address(client)}: expected isch {__version__} on every worker, as here; "
-            f"{', '.join(others[:LISTED])}{more}"
+            f"{_address(client)}: expected isch {here} on every worker, as here; {', '.join(others[:LISTED])}{more}"
         )
 
 
@@ -89,6 +88,11 @@ async def _identity(address: str) -> None:
 
     async with rpc(address, timeout=ANSWER_SECONDS) as scheduler:
         await scheduler.identity()
+
+
+def _version(known: dict[str, Any] | None) -> str:
+    """The version of isch in what a process says of its packages."""
+    return str((known or {}).get("packages", {}).get("isch") or "none")
 
 
 def _address(client: Any) -> str:
