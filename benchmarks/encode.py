@@ -1,4 +1,7 @@
-"""Encoding against a bare float32 matrix product of the same shape, in the same run."""
+"""Encoding against a bare float32 matrix product of the same shape, in the same run; exact, and by 8-bit products.
+
+Also what 8-bit products change: bits that differ, and label precision of the first 100, on digits and GIST descriptors.
+"""
 
 import time
 from collections.abc import Callable
@@ -6,6 +9,9 @@ from collections.abc import Callable
 import numpy as np
 import report
 
+from isch import datasets, nearest
+from isch.describe import GIST
+from isch.hashing import quick
 from isch.hashing.isch import ISCH
 
 SHAPES = ((784, 128), (1280, 256), (4096, 512), (25600, 3200))  # (dimensions, bits)
@@ -42,12 +48,50 @@ def main() -> None:
         n = max(8192, min(60_000, int(3e11 / (2 * n_features * n_bits))))
         X = np.random.default_rng(1).standard_normal((n, n_features), dtype=np.float32)
         hasher = fitted(n_features, n_bits)
-        product, encode = best(lambda X=X, h=hasher: X @ h.projection_, lambda X=X, h=hasher: h.transform(X))
-        rows.append([n_features, n_bits, n, n / product, n / encode, product / encode])
+        product, encode, fast = best(
+            lambda X=X, h=hasher: X @ h.projection_,
+            lambda X=X, h=hasher: h.transform(X),
+            lambda X=X, h=hasher: h.transform(X, exact=False),
+        )
+        rows.append([n_features, n_bits, n, n / product, n / encode, product / encode, n / fast, product / fast])
         print(rows[-1], flush=True)
-    header = ["dimensions", "bits", "rows", "bare product, rows/s", "encode, rows/s", "ratio"]
-    text = "## Encoding\n\nRatio of a bare float32 `X @ L` to `transform` (centre, project, threshold, pack).\n\n"
-    report.section("encode", f"{text}{report.table(header, rows)}\n\n{report.machine()}")
+    header = ["dimensions", "bits", "rows", "bare product, rows/s", "encode, rows/s", "ratio", "8-bit, rows/s", "ratio"]
+    text = f"""## Encoding
+
+Ratios of a bare float32 `X @ L` to `transform` (centre, project, threshold, pack), exact and with `exact=False`
+({"8-bit products" if quick.available() else "this machine has no fast 8-bit products, so it is the same"}).
+
+{report.table(header, rows)}
+
+{agreement()}
+
+{report.machine("numkong")}"""
+    report.section("encode", text)
+
+
+def agreement() -> str:
+    """What 8-bit products change."""
+    digits, pictures = datasets.load("mnist"), datasets.load("cifar10")
+    some = np.random.default_rng(0).permutation(len(pictures.images))[:6000]
+    gist = GIST().fit(pictures.images[some[:10]]).transform(pictures.images[some])
+    sets = {
+        "MNIST pixels": (digits.images[:12_000].reshape(12_000, -1).astype(np.float32), digits.labels[:12_000]),
+        "GIST of CIFAR-10": (gist, pictures.labels[some]),
+    }
+    rows = [line for name, (X, y) in sets.items() for line in compared(name, X, np.asarray(y))]
+    return report.table(["features", "bits", "bits that differ", "precision@100, exact", "8-bit"], rows)
+
+
+def compared(name: str, X: np.ndarray, y: np.ndarray) -> list[list[object]]:
+    """Lines of the table for some features, whose first 1,000 rows are the queries."""
+    lines: list[list[object]] = []
+    for n_bits in (128, 256):
+        hasher = ISCH(n_bits).fit(X[1000:])
+        exact, fast = hasher.transform(X), hasher.transform(X, exact=False)
+        found = [(y[1000:][nearest(c[:1000], c[1000:], 100)[1]] == y[:1000, None]).mean() for c in (exact, fast)]
+        lines.append([name, n_bits, f"{np.bitwise_count(exact ^ fast).mean() / 8:.4f}", *(f"{p:.4f}" for p in found)])
+        print(lines[-1], flush=True)
+    return lines
 
 
 if __name__ == "__main__":

@@ -79,13 +79,13 @@ class Encoder:
             )
         return features
 
-    def codes(self, source: Any) -> Codes:
-        """Packed codes of features or pictures, uint8 (n, ceil(n_bits / 8))."""
-        return self.hasher.transform(self.features(source))
+    def codes(self, source: Any, *, exact: bool = True) -> Codes:
+        """Packed codes of features or pictures, uint8 (n, ceil(n_bits / 8)); ``exact`` as in ``Hasher.transform``."""
+        return self.hasher.transform(self.features(source), exact=exact)
 
-    def encode(self, source: Any) -> Iterator[Codes]:
-        """Packed codes block by block, for data larger than memory."""
-        return self.hasher.encode(self.features(source))
+    def encode(self, source: Any, *, exact: bool = True) -> Iterator[Codes]:
+        """Packed codes block by block, for data larger than memory; ``exact`` as in ``Hasher.transform``."""
+        return self.hasher.encode(self.features(source), exact=exact)
 
     def project(self, source: Any) -> NDArray[np.float32]:
         """The real values whose signs are the bits, float32 (n, n_bits)."""
