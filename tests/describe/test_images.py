@@ -206,8 +206,11 @@ def test_finding_skips_hidden_and_other_files_and_ends_in_loops(tmp_path: Path) 
     (tmp_path / "b" / "deep" / "loop").symlink_to(tmp_path)
     (tmp_path / "again").symlink_to(tmp_path / "b")
     os.mkfifo(tmp_path / "pipe.png")
-    found = [os.path.relpath(path, tmp_path) for path in images.find(tmp_path).paths]
-    assert found == ["z.JPG", "again/a.png", "again/deep/c.webp"]
+    (tmp_path / "dangling.png").symlink_to("nowhere")
+    listing = images.find(tmp_path)
+    found = [os.path.relpath(path, tmp_path) for path in listing.paths]
+    assert found == ["dangling.png", "z.JPG", "again/a.png", "again/deep/c.webp"]
+    assert listing.states == [None, *((1, os.stat(path).st_mtime_ns) for path in listing.paths[1:])]
 
 
 def test_files_without_suffix_are_known_by_their_first_bytes(tmp_path: Path) -> None:

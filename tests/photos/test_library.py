@@ -3,17 +3,20 @@
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from isch.errors import InputError, IschError, LockedError
+from isch.errors import FormatError, InputError, IschError, LockedError
+from isch.photos import catalog
 from isch.photos import library as module
 from isch.photos.catalog import Filter
 from isch.photos.library import Library
@@ -233,6 +236,23 @@ def test_a_damaged_catalog_is_one_sentence(library: Library, damage: bytes) -> N
         return
     with pytest.raises(IschError):
         Library(library.folder, library.home).update()
+
+
+def test_a_catalog_of_the_first_version_is_upgraded(library: Library) -> None:
+    with closing(sqlite3.connect(library.catalog.path)) as connection:
+        connection.executescript("DROP INDEX items_by_path; PRAGMA user_version = 1")
+    again = Library(library.folder, library.home)
+    assert str(again.update()) == "6 unchanged"
+    with closing(sqlite3.connect(library.catalog.path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (catalog.VERSION,)
+
+
+@pytest.mark.parametrize("version", [0, -1, 99])
+def test_a_catalog_of_an_unknown_version_is_refused(library: Library, version: int) -> None:
+    with closing(sqlite3.connect(library.catalog.path)) as connection:
+        connection.execute(f"PRAGMA user_version = {version}")
+    with pytest.raises(FormatError, match=f"format version {version}; this ISCH reads versions 1 to"):
+        Library(library.folder, library.home)
 
 
 SCRIPT = """

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
+from operator import attrgetter
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -41,6 +42,7 @@ class Listing:
     """The pictures of a folder, and the folders that could not be read."""
 
     paths: list[str] = field(default_factory=list)
+    states: list[tuple[int, int] | None] = field(default_factory=list)  # (bytes, time in ns); None for a dangling link
     failures: list[Failure] = field(default_factory=list)
 
 
@@ -69,12 +71,14 @@ def _enter(folder: str, listing: Listing, seen: set[tuple[int, int]]) -> list[st
             return []
         seen.add((info.st_dev, info.st_ino))
         with os.scandir(folder) as found:
-            entries = sorted((entry for entry in found if not entry.name.startswith(".")), key=lambda e: e.name)
+            entries = sorted((entry for entry in found if entry.name[0] != "."), key=attrgetter("name"))
     except OSError as error:
         listing.failures.append(Failure(folder, f"the folder cannot be read ({error.strerror})"))
         return []
     folders = [entry.path for entry in entries if _is_folder(entry)]
-    listing.paths.extend(entry.path for entry in entries if _is_picture(entry))
+    for entry in entries:
+        if _is_named_like_picture(entry.name):
+            _list(entry, listing)
     return folders
 
 
@@ -85,16 +89,25 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _is_picture(entry: os.DirEntry[str]) -> bool:
-    suffix = os.path.splitext(entry.name)[1].lower()
-    if suffix and suffix not in formats.SUFFIXES:
-        return False
+def _is_named_like_picture(name: str) -> bool:
+    """Whether a name has the suffix of a picture, or none."""
+    _, dot, suffix = name.rpartition(".")
+    return not dot or f".{suffix.lower()}" in formats.SUFFIXES
+
+
+def _list(entry: os.DirEntry[str], listing: Listing) -> None:
+    """Add an entry to the listing if it is a picture."""
+    state, suffix = None, "." in entry.name
     try:
-        if not stat.S_ISREG(entry.stat().st_mode):
-            return False
-        return bool(suffix) or _looks_like_picture(entry.path)
+        info = entry.stat()
+        if not stat.S_ISREG(info.st_mode) or not (suffix or _looks_like_picture(entry.path)):
+            return
+        state = info.st_size, info.st_mtime_ns
     except OSError:  # a dangling link or an unreadable file: decoding will say what is wrong
-        return bool(suffix)
+        if not suffix:
+            return
+    listing.paths.append(entry.path)
+    listing.states.append(state)
 
 
 def _looks_like_picture(path: str) -> bool:

@@ -17,17 +17,21 @@ from isch.errors import FileError, FormatError
 from isch.files import printable
 from isch.photos import words
 
-VERSION = 1
+VERSION = 2
 APPLICATION_ID = 0x49534350  # "ISCP"
 BUSY_SECONDS = 30.0
 
-_SCHEMA = """
+_UPGRADES = {  # what makes a file of one version one of the next
+    1: "CREATE INDEX IF NOT EXISTS items_by_path ON items (path, bytes, changed);",  # all that a look at the folder needs
+}
+_SCHEMA = f"""
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE items (
     id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, bytes INTEGER NOT NULL, changed INTEGER NOT NULL,
     digest TEXT NOT NULL, width INTEGER NOT NULL, height INTEGER NOT NULL, format TEXT NOT NULL,
     taken TEXT NOT NULL, camera TEXT NOT NULL, folder TEXT NOT NULL, fingerprint BLOB NOT NULL
 );
+{_UPGRADES[1]}
 CREATE INDEX items_by_date ON items (taken DESC, id);
 CREATE INDEX items_by_folder ON items (folder);
 CREATE INDEX items_by_camera ON items (camera);
@@ -116,10 +120,14 @@ class Catalog:
         with self._translated():
             self._prepare()
 
-    def states(self) -> dict[bytes, tuple[int, State]]:
-        """(id, state) of each path."""
-        rows = self._all("SELECT path, id, bytes, changed FROM items")
-        return {path: (number, State(size, changed)) for path, number, size, changed in rows}
+    def states(self) -> dict[bytes, tuple[int, int, int]]:
+        """(id, bytes, changed) of each path; plain tuples, since there may be a million."""
+        rows = self._all("SELECT path, id, bytes, changed FROM items INDEXED BY items_by_path")
+        return {path: (number, size, changed) for path, number, size, changed in rows}
+
+    def ids(self) -> set[int]:
+        """The id of each picture."""
+        return {number for (number,) in self._all("SELECT id FROM items")}
 
     def failures(self) -> dict[bytes, tuple[State, str]]:
         """(state, reason) of each file that could not be used."""
@@ -278,8 +286,11 @@ class Catalog:
             )
         elif application != APPLICATION_ID:
             raise FormatError(f"{self.path}: not the catalog of a photo library")
-        elif version > VERSION:
-            raise FormatError(f"{self.path}: format version {version}; this ISCH reads up to version {VERSION}")
+        elif not 1 <= version <= VERSION:
+            raise FormatError(f"{self.path}: format version {version}; this ISCH reads versions 1 to {VERSION}")
+        elif version < VERSION:
+            steps = " ".join(_UPGRADES[old] for old in range(version, VERSION))
+            connection.executescript(f"BEGIN IMMEDIATE; {steps} PRAGMA user_version = {VERSION}; COMMIT")
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

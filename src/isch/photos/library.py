@@ -292,7 +292,7 @@ class Library:
         for stale in self.home.glob("codes-*.isch"):
             if stale != index.path:
                 shutil.rmtree(stale, ignore_errors=True)
-        listed, known = {int(key) for key in index}, {number for number, _ in self.catalog.states().values()}
+        listed, known = {int(key) for key in index}, self.catalog.ids()
         if listed != known:
             index.delete(sorted(listed - known), missing_ok=True)
             self.catalog.remove(known - listed)
@@ -301,7 +301,7 @@ class Library:
         """Look at all pictures again where their fingerprints were made differently."""
         if self.catalog.meta("fingerprints") != fingerprint.VERSION:
             self.catalog.set_meta("changing", 1)
-            self.catalog.remove([number for number, _ in self.catalog.states().values()])
+            self.catalog.remove(self.catalog.ids())
             self.catalog.set_meta("fingerprints", fingerprint.VERSION)
             self._reconcile()
 

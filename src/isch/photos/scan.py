@@ -30,18 +30,19 @@ def compare(folder: Path, catalog: Catalog) -> Changes:
     """Look at every file below a folder; nothing is read but names, sizes and times."""
     listing, known, failed = find(folder), catalog.states(), catalog.failures()
     changes = Changes(failures=list(listing.failures))
-    for path, state in _states(listing.paths):
+    for path, state in zip(_encoded(listing.paths), listing.states, strict=True):
+        if state is None:
+            continue
         before = known.pop(path, None)
         if before is None:
-            if failed.pop(path, (None,))[0] == state:
-                continue
-            changes.new[path] = state
-        elif before[1] == state:
+            if failed.pop(path, (None,))[0] != state:
+                changes.new[path] = State(*state)
+        elif before[1] == state[0] and before[2] == state[1]:
             changes.unchanged += 1
         else:
-            changes.changed[path] = (before[0], state)
+            changes.changed[path] = (before[0], State(*state))
     closed = tuple(os.fsencode(os.path.join(failure.name, "")) for failure in listing.failures)
-    changes.gone = {path: value for path, value in known.items() if not path.startswith(closed)}
+    changes.gone = {p: (number, State(*state)) for p, (number, *state) in known.items() if not p.startswith(closed)}
     if len(changes.gone) >= MANY and not (changes.unchanged or changes.changed or changes.new):
         raise FileError(
             f"{folder}: none of the {len(changes.gone)} pictures in the index is there any more; is the drive mounted?"
@@ -61,13 +62,6 @@ def moves(changes: Changes) -> list[tuple[bytes, bytes]]:
     return [(old[state][0], new[state][0]) for state in old if len(old[state]) == 1 and len(new[state]) == 1]
 
 
-def _states(paths: list[str]) -> list[tuple[bytes, State]]:
-    """(path, state) of the files that are still there."""
-    found = []
-    for path in paths:
-        try:
-            info = os.stat(path)
-        except OSError:
-            continue
-        found.append((os.fsencode(path), State(info.st_size, info.st_mtime_ns)))
-    return found
+def _encoded(paths: list[str]) -> list[bytes]:
+    """The paths as bytes, all at once, which is several times as fast as one by one; no path contains a NUL."""
+    return os.fsencode("\0".join(paths)).split(b"\0") if paths else []
