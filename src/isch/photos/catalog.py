@@ -22,7 +22,7 @@ APPLICATION_ID = 0x49534350  # "ISCP"
 BUSY_SECONDS = 30.0
 
 _UPGRADES = {  # what makes a file of one version one of the next
-    1: "CREATE INDEX IF NOT EXISTS items_by_path ON items (path, bytes, changed);",  # all that a look at the folder needs
+    1: "CREATE INDEX IF NOT EXISTS items_by_path ON items (path, bytes, changed);",  # all that an update compares
 }
 _SCHEMA = f"""
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
