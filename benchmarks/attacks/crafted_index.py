@@ -86,9 +86,9 @@ def endless_items(folder: Path) -> None:
 
 def read_header(path: Path) -> Any:
     """The header of a file as it is."""
-    from isch.search import segments
+    from isch.search import sealed
 
-    return segments.read_header(path)[0]
+    return sealed.read_header(path)[0]
 
 
 def change_header(folder: Path, part: str, changes: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from isch.errors import InputError, ParameterError
 from isch.search.filters import condition
+from isch.search.filters import tests as parsed
 
 numbers = st.one_of(st.integers(-5, 5), st.sampled_from([0.5, -2.5, 3.0]))
 texts = st.sampled_from(["", "a", "1", "b'c", 'q"uote', "é", "[1]", "true"])
@@ -63,21 +64,21 @@ def test_filters_mean_what_python_means(items: list[dict[str, Any] | None], wher
     database.execute("CREATE TABLE items (id INTEGER PRIMARY KEY, metadata TEXT)")
     stored = [(i, None if row is None else json.dumps(row, ensure_ascii=False)) for i, row in enumerate(items)]
     database.executemany("INSERT INTO items VALUES (?, ?)", stored)
-    sql, parameters = condition(where)
+    sql, parameters = condition(parsed(where))
     found = [i for (i,) in database.execute(f"SELECT id FROM items WHERE {sql} ORDER BY id", parameters)]
     database.close()
     assert found == [i for i, row in enumerate(items) if meets(row, where)]
 
 
 def test_all_of_several_must_hold() -> None:
-    both = condition([{"f": 1}, {"f": {"!=": 2}}, {"f": {"!=": 3}}])
-    one = [condition({"f": 1}), condition({"f": {"!=": 2}}), condition({"f": {"!=": 3}})]
+    both = condition(parsed([{"f": 1}, {"f": {"!=": 2}}, {"f": {"!=": 3}}]))
+    one = [condition(parsed({"f": 1})), condition(parsed({"f": {"!=": 2}})), condition(parsed({"f": {"!=": 3}}))]
     assert both[1] == [value for _, values in one for value in values]
     assert both[0].count("AND") >= 2
 
 
 def test_a_list_may_be_long() -> None:
-    sql, parameters = condition({"f": list(range(100_000))})
+    sql, parameters = condition(parsed({"f": list(range(100_000))}))
     assert sql.count("?") == len(parameters) == 3
 
 
@@ -100,4 +101,4 @@ def test_a_list_may_be_long() -> None:
 )
 def test_bad_filters_are_refused(where: Any, message: str) -> None:
     with pytest.raises((InputError, ParameterError), match=message):
-        condition(where)
+        condition(parsed(where))

@@ -509,7 +509,7 @@ def test_a_segment_of_another_index_is_refused(index: Index, tmp_path: Path) -> 
         Index.open(index.path)
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_the_golden_index_of_each_version_is_read(tmp_path: Path, version: int) -> None:
     """Written once by make_index.py; files like these are on people's disks."""
     import shutil

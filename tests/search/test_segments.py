@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isch.errors import FileError, FormatError
-from isch.search import items, segments
+from isch.search import sealed
 from isch.search.catalog import Catalog, SegmentRow
 from isch.search.exact import CodeTable
-from isch.search.segments import CODES, DEAD, FEATURES, Segment, SegmentFile, SegmentWriter, read_dead, write_dead
+from isch.search.items import Kept, Table, write
+from isch.search.sealed import CODES, DEAD, FEATURES, SegmentFile, SegmentWriter
+from isch.search.segments import Segment, read_dead, write_dead
 
 NAME = "0123456789abcdef"
 
@@ -28,7 +30,9 @@ def written(folder: Path, codes: np.ndarray, n_bits: int, cuts: list[int]) -> Se
         for part in np.split(codes, cuts):
             writer.append_codes(part)
         digest = writer.finish()
-    listed = items.write(folder / f"{NAME}.items", ((i, i, None) for i in range(len(codes))))
+    rows = np.arange(len(codes))
+    table = Table(rows, range(len(codes)), None, len(codes))
+    listed = write(folder / f"{NAME}.items", [Kept(table, rows)], len(codes))
     return SegmentRow(NAME, len(codes), digest, None, *listed)
 
 
@@ -123,15 +127,15 @@ def test_nothing_is_left_of_a_writer_that_fails(tmp_path: Path) -> None:
 
 
 def test_a_newer_version_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(segments, "VERSION", 3)
+    monkeypatch.setattr(sealed, "VERSION", 3)
     row = written(tmp_path, np.zeros((5, 1), np.uint8), 8, [])
-    monkeypatch.setattr(segments, "VERSION", 2)
+    monkeypatch.setattr(sealed, "VERSION", 2)
     with pytest.raises(FormatError, match="format version 3; this ISCH reads up to version 2"):
         opened(tmp_path, row, catalog(8))
 
 
 HUGE = 2**61
-CRAFTED: dict[str, Callable[[segments.Header], segments.Header]] = {
+CRAFTED: dict[str, Callable[[sealed.Header], sealed.Header]] = {
     "no rows": lambda header: replace(header, n_rows=0),
     "endless rows": lambda header: replace(header, n_rows=HUGE),
     "no bits": lambda header: replace(header, n_columns=0),
@@ -149,7 +153,7 @@ CRAFTED: dict[str, Callable[[segments.Header], segments.Header]] = {
 def test_a_crafted_header_is_refused(tmp_path: Path, case: str) -> None:
     row = written(tmp_path, np.zeros((5, 1), np.uint8), 8, [])
     path = tmp_path / f"{NAME}.codes"
-    header, _ = segments.read_header(path)
+    header, _ = sealed.read_header(path)
     page = CRAFTED[case](header).encode()
     path.write_bytes(page + path.read_bytes()[4096:])
     with pytest.raises(FormatError, match=path.name):
@@ -184,7 +188,7 @@ def test_opening_reads_only_the_header(tmp_path: Path) -> None:
     import resource
 
     rows = 1 << 25
-    header = segments.Header(CODES, rows, 256, 8, 0, rows * 32, 0, bytes(32))
+    header = sealed.Header(CODES, rows, 256, 8, 0, rows * 32, 0, bytes(32))
     page = header.encode()
     with (tmp_path / "s.codes").open("wb") as file:
         file.write(page)

@@ -16,7 +16,8 @@ from typing import Any
 from isch.errors import FormatError
 from isch.files import plain, replacing
 
-VERSION = 2
+VERSION = 3  # 2 is the same, except that all its items are in SQLite files
+READABLE = (2, 3)
 FILE = "catalog.json"
 LARGEST_BYTES = 64 << 20  # of a catalog: some hundred thousand segments
 KEPT = ("float16", "float32")
@@ -41,7 +42,7 @@ class SegmentRow:
     n_rows: int
     codes: str  # SHA-256 of the header of its codes file
     features: str | None  # the same of its features, where they are kept
-    items: str  # SHA-256 of its items file
+    items: str  # SHA-256 of the header of its items file; of all of the file if it is SQLite
     items_bytes: int
     dead: DeadRow | None = None
 
@@ -105,10 +106,10 @@ def read(folder: Path) -> Catalog:
     return decoded(content, path)
 
 
-def encoded(catalog: Catalog) -> bytes:
+def encoded(catalog: Catalog, version: int = VERSION) -> bytes:
     """The bytes of a catalog, in which no byte can change unnoticed."""
     segments = [{**vars(row), "dead": row.dead and vars(row.dead)} for row in catalog.segments]
-    content = {"format": "ISCH index", "version": VERSION, **vars(catalog), "segments": segments}
+    content = {"format": "ISCH index", "version": version, **vars(catalog), "segments": segments}
     return _text({**content, "checksum": hashlib.sha256(_text(content)).hexdigest()})
 
 
@@ -128,7 +129,7 @@ def decoded(content: bytes, path: Path) -> Catalog:
     values.pop("checksum", None)
     try:
         catalog = checked(values, path)
-        unchanged = version == VERSION and encoded(catalog) == content
+        unchanged = version in READABLE and encoded(catalog, version) == content
     except RecursionError as error:
         raise FormatError(f"{path}: the catalog is damaged ({error})") from error
     if not unchanged:

@@ -41,9 +41,9 @@ def tests(where: Where) -> list[Test]:
     return [test for name, wanted in where.items() for test in _field(name, wanted)]
 
 
-def condition(where: Where) -> Condition:
+def condition(tests: Iterable[Test]) -> Condition:
     """The same for SQLite."""
-    return _all(_sql(test) for test in tests(where))
+    return _all(map(_sql, tests))
 
 
 def fits(metadata: Mapping[str, Any] | None, where: Where) -> bool:

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,17 @@ def many(keys: Any) -> list[Key]:
         return [one(keys)]
     if not isinstance(keys, Iterable) or isinstance(keys, bytes | Mapping):
         raise InputError(f"keys must be a sequence of strings or integers; got {type(keys).__name__}")
-    return [one(key) for key in keys]
+    listed = list(keys)
+    return listed if _all_texts(listed) else [one(key) for key in listed]
+
+
+def _all_texts(keys: list[Any]) -> bool:
+    """Whether all keys are texts and valid, seen in one go."""
+    try:
+        "".join(keys).encode()
+    except (TypeError, UnicodeEncodeError):
+        return False
+    return set(map(type, keys)) == {str}
 
 
 def for_rows(keys: Any, names: Sequence[str] | None, n_rows: int, first_free: int) -> Sequence[Key]:
@@ -49,6 +60,8 @@ def for_rows(keys: Any, names: Sequence[str] | None, n_rows: int, first_free: in
 
 def repeated(keys: Sequence[Key]) -> str | None:
     """A sentence about the first key that comes twice, if any."""
+    if len(set(keys)) == len(keys):
+        return None
     seen: dict[Key, int] = {}
     for row, key in enumerate(keys):
         if seen.setdefault(key, row) != row:
@@ -56,36 +69,54 @@ def repeated(keys: Sequence[Key]) -> str | None:
     return None
 
 
-def metadata_rows(metadata: Any, n_rows: int) -> Iterator[str | None]:
-    """One JSON text or None per row, from a sequence of dictionaries, one dictionary for all rows, or None."""
+def metadata_entries(metadata: Any, n_rows: int) -> Any:
+    """Metadata as a list with an entry for each row, or as one dictionary or None for all rows."""
     if metadata is None or isinstance(metadata, Mapping):
-        text = _json(metadata, None)
-        return (text for _ in range(n_rows))
+        return metadata
     entries = list(metadata) if isinstance(metadata, Iterable) and not isinstance(metadata, str | bytes) else None
     if entries is None or len(entries) != n_rows:
         got = type(metadata).__name__ if entries is None else f"{len(entries)} entries"
         raise InputError(f"metadata must be one dictionary or None for each of {n_rows} rows; got {got}")
-    return (_json(entry, row) for row, entry in enumerate(entries))
+    return entries
 
 
-def _json(entry: Any, row: int | None) -> str | None:
+def metadata_rows(metadata: Any, n_rows: int) -> Iterator[str | None]:
+    """One JSON text or None per row, from a sequence of dictionaries, one dictionary for all rows, or None."""
+    entries = metadata_entries(metadata, n_rows)
+    if isinstance(entries, list):
+        return (json_text(entry, row) for row, entry in enumerate(entries))
+    return repeat(json_text(entries, None), n_rows)
+
+
+def json_text(entry: Any, row: int | None) -> str | None:
+    """The metadata of a row, or of all rows, as JSON.
+
+    Raises
+    ------
+    InputError
+        They cannot be written as JSON.
+    """
     where = "the metadata" if row is None else f"the metadata of row {row}"
     if entry is None:
         return None
     if not isinstance(entry, Mapping):
         raise InputError(f"{where} must be a dictionary or None; got {type(entry).__name__}")
     try:
-        text = json.dumps(dict(entry), allow_nan=False, ensure_ascii=False, default=_plain)
+        text = encode(dict(entry))
         text.encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"{where} cannot be written as JSON ({error})") from error
     return text
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """What JSON does not know, as what it knows."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} is not a JSON type")
+
+
+encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False, default=plain).encode
 
 
 def _text(key: str) -> str:

@@ -22,7 +22,7 @@ from isch.search import catalog as catalogs
 from isch.search import version1
 from isch.search.catalog import Catalog, Key
 from isch.search.exact import CodeTable, nearest
-from isch.search.filters import Where, condition
+from isch.search.filters import Where, tests
 from isch.search.items import Metadata
 from isch.search.segments import Segment, read_dead
 
@@ -92,7 +92,7 @@ class Snapshot:
         return [every[a:b] - offset for a, b, offset in zip(starts, starts[1:], self.offsets, strict=False)]
 
     def _fitting(self, where: Where) -> Allowed:
-        wanted = condition(where)
+        wanted = tests(where)
         name = repr(wanted)
         with self._lock:
             if name not in self._filters:
@@ -175,7 +175,7 @@ class Snapshot:
     def keys(self) -> Iterator[Key]:
         """All keys in the order they were added."""
         for segment, live in zip(self.segments, self.live, strict=True):
-            yield from (key for row, key, _ in segment.items.all() if live is None or live[row])
+            yield from (key for row, key in segment.items.by_row() if live is None or live[row])
 
 
 def take(folder: Path, known: Iterable[Segment] = ()) -> Snapshot:

@@ -13,7 +13,6 @@ from isch.errors import FormatError, IschError
 from isch.search import catalog as catalogs
 from isch.search.catalog import Key
 from isch.search.folder import checked, model_file
-from isch.search.items import metadata_from
 from isch.search.segments import Segment, read_dead
 from isch.search.snapshot import Snapshot, take, worded
 
@@ -61,10 +60,7 @@ def _told(check: Check) -> list[str]:
 def _check_items(snapshot: Snapshot, i: int) -> None:
     """Each live row of a segment has an item."""
     segment, live = snapshot.segments[i], snapshot.live[i]
-    missing = np.ones(len(segment), np.bool_) if live is None else live.copy()
-    for row, _, text in segment.items.all():
-        metadata_from(text, segment.items.path, row)
-        missing[row] = False
+    missing = ~segment.items.present() if live is None else live & ~segment.items.present()
     if missing.any():
         raise FormatError(f"{segment.items.path}: the items are damaged (row {missing.argmax()} has no item)")
 

@@ -19,14 +19,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isch.errors import FormatError
+from isch.errors import FormatError, InputError
 from isch.files import plain, sync
 from isch.search import catalog as catalogs
 from isch.search import items as item_files
 from isch.search.catalog import Catalog, Key, SegmentRow
 from isch.search.database import close, open_copy, using
-from isch.search.items import AT_ONCE, Item
-from isch.search.segments import CODES, SegmentFile, write_dead
+from isch.search.items.sqlite import AT_ONCE, Item, metadata_from
+from isch.search.sealed import CODES, SegmentFile
+from isch.search.segments import write_dead
 
 FILE = "catalog.sqlite"
 FILES = (FILE, FILE + "-wal", FILE + "-shm")
@@ -143,7 +144,9 @@ class _Old:
 
     def _segment(self, row: SegmentRow, ids: Ids, into: Path) -> SegmentRow:
         marks = self._marks(ids)
-        items, n_bytes = item_files.write(into / f"{row.name}.items", self._items(ids, np.flatnonzero(~marks)))
+        table = self._table(ids, np.flatnonzero(~marks))
+        kept = item_files.Kept(table, np.arange(row.n_rows))
+        items, n_bytes = item_files.write(into / f"{row.name}.items", [kept], row.n_rows)
         dead = write_dead(into, token_hex(8), marks) if marks.any() else None
         return replace(row, items=items, items_bytes=n_bytes, dead=dead)
 
@@ -155,6 +158,15 @@ class _Old:
             unpacked = np.unpackbits(np.frombuffer(bits, np.uint8)).view(np.bool_)
             marks[start:stop] = unpacked[ids[start:stop] - chunk * CHUNK_IDS]
         return marks
+
+    def _table(self, ids: Ids, live: Ids) -> item_files.Table:
+        """The items of a segment with these ids, of which some rows are alive."""
+        found = list(self._items(ids, live))
+        metadata = [metadata_from(text, self.path, row) for row, _, text in found]
+        try:
+            return item_files.Table(live, [key for _, key, _ in found], metadata, len(ids))
+        except InputError as error:
+            raise self._damaged(str(error)) from error
 
     def _items(self, ids: Ids, live: Ids) -> Iterator[Item]:
         """The items of a segment with these ids, of which some rows are alive."""

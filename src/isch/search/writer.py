@@ -25,8 +25,9 @@ from isch.search import keys as key_rules
 from isch.search import version1
 from isch.search.catalog import Catalog, Key, SegmentRow
 from isch.search.folder import SEGMENT_FILE, TEMPORARY, checked
-from isch.search.items import Item
-from isch.search.segments import CODES, FEATURES, Segment, SegmentWriter, write_dead
+from isch.search.items import Kept, StoredItems, Table
+from isch.search.sealed import CODES, FEATURES, SegmentWriter
+from isch.search.segments import Segment, write_dead
 from isch.search.snapshot import Allowed, Snapshot, take, worded
 
 SMALL_ROWS = 4096  # segments up to this are one size class; each further class is 8 times larger
@@ -58,11 +59,12 @@ class Writer:
         """Add rows under new keys; with ``replace``, also under keys that exist, whose items they replace."""
         numbered = keys is None and rows.names is None
         chosen = key_rules.for_rows(keys, rows.names, rows.count, self._free_key() if numbered else 0)
-        texts = key_rules.metadata_rows(metadata, rows.count)
+        entries = key_rules.metadata_entries(metadata, rows.count)
         gone = self.snapshot.split([] if numbered else self._existing(chosen, replace))
         sizes = [len(segment) for segment in self.snapshot.segments]
         kept = len(sizes) - absorbed(sizes, rows.count)
-        new = self._merged(self._live(gone, kept), rows, zip(chosen, texts, strict=True))
+        table = Table(np.arange(rows.count), chosen, entries, rows.count)
+        new = self._merged(self._live(gone, kept), rows, table)
         self._publish(self._marked(gone[:kept]) + new, rows.count)
 
     def delete(self, keys: list[Key], missing_ok: bool) -> int:
@@ -75,10 +77,11 @@ class Writer:
         return len(found)
 
     def compact(self) -> None:
-        """Merge all segments into one without the deleted rows."""
-        if len(self.catalog.segments) <= 1 and all(row.dead is None for row in self.catalog.segments):
+        """Merge all segments into one without the deleted rows, its items in the present format."""
+        present = all(isinstance(segment.items, StoredItems) for segment in self.snapshot.segments)
+        if present and len(self.catalog.segments) <= 1 and all(row.dead is None for row in self.catalog.segments):
             return
-        self._publish(self._merged(self._live(self.snapshot.split([]), 0), Rows(0, iter(())), iter(())), 0)
+        self._publish(self._merged(self._live(self.snapshot.split([]), 0), Rows(0, iter(())), None), 0)
 
     def clean(self, catalog: Catalog) -> None:
         """Remove our files that the catalog on disk does not list: those of writers that did not come to their end."""
@@ -126,7 +129,7 @@ class Writer:
                 rows[i] = changed(rows[i], dead=write_dead(self.folder, token_hex(8), ~self._alive(i, some)))
         return rows
 
-    def _merged(self, old: list[Live], new: Rows, items: Iterator[tuple[Key, str | None]]) -> list[SegmentRow]:
+    def _merged(self, old: list[Live], new: Rows, table: Table | None) -> list[SegmentRow]:
         """Write the live rows of old segments, then new ones, as one segment; none if there are no rows."""
         n_rows = sum(len(rows) for _, rows in old) + new.count
         if n_rows == 0:
@@ -134,7 +137,7 @@ class Writer:
         for check in (check for segment, _ in old for check in segment.checks()):
             check()  # else damage would be given a right checksum
         name = token_hex(8)
-        digest, n_bytes = item_files.write(self.folder / f"{name}.items", _items(old, items, new.count))
+        digest, n_bytes = item_files.write(self.folder / f"{name}.items", _kept(old, table, n_rows), n_rows)
         with ExitStack() as files:
             codes = files.enter_context(SegmentWriter(self.folder / f"{name}.codes", CODES, self.catalog.n_bits))
             kept = None
@@ -206,25 +209,17 @@ def size_class(n_rows: int) -> int:
     return size
 
 
-def _items(old: list[Live], new: Iterator[tuple[Key, str | None]], n_new: int) -> Iterator[Item]:
+def _kept(old: list[Live], new: Table | None, n_rows: int) -> list[Kept]:
     """The items of the live rows of old segments, then new ones, numbered anew."""
-    row = first = 0
+    kept, first = list[Kept](), 0
     for segment, rows in old:
-        alive = np.zeros(len(segment), np.bool_)
-        alive[rows] = True
-        for number, key, metadata in segment.items.all():
-            if alive[number]:
-                yield row, key, metadata
-                row += 1
-        first += len(rows)
-        if row != first:
+        if not segment.items.present()[rows].all():
             raise FormatError(f"{segment.items.path}: the items are damaged (rows have no item)")
-    with progress.task("cataloguing", n_new, "rows") as advance:
-        for done, (key, metadata) in enumerate(new, 1):
-            if done % 10_000 == 0:
-                advance(10_000)
-            yield row, key, metadata
-            row += 1
+        numbers = np.full(len(segment), -1)
+        numbers[rows] = np.arange(first, first + len(rows))
+        kept.append(Kept(segment.items.source(), numbers))
+        first += len(rows)
+    return kept if new is None else [*kept, Kept(new, np.arange(first, n_rows))]
 
 
 def _copy(old: list[Live], parts: Iterator[Part], codes: SegmentWriter, kept: SegmentWriter | None) -> None:

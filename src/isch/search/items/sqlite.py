@@ -1,26 +1,22 @@
-"""The items of a segment: a key and metadata for each of its rows, in one SQLite file that never changes.
-
-Who reads it takes no lock and needs no right to write. A row that was deleted may be here still, or not any more.
-"""
+"""Items files of indexes of version 2: SQLite, read as they are. They are never written any more."""
 
 import hashlib
 import json
-import sqlite3
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from isch.errors import FileError, FormatError
-from isch.files import plain, sync
+from isch.errors import FileError, FormatError, InputError
+from isch.files import plain
 from isch.forks import Lock
 from isch.search.catalog import Key
-from isch.search.database import APPLICATION_ID, close, open_immutable, using
-from isch.search.filters import Condition
+from isch.search.database import close, open_immutable, using
+from isch.search.filters import Test, condition
+from isch.search.items.contents import Marks, Metadata, Rows
+from isch.search.items.table import Table
 
 VERSION = 2
 SCHEMA = (
@@ -32,11 +28,9 @@ KEYS_AT_ONCE = 500
 SCAN_SHARE = 1 / 4  # of all keys, when more are wanted than this it is faster to read all
 
 Item = tuple[int, Key, str | None]  # row, key, metadata as JSON
-Metadata = dict[str, Any] | None
-Rows = NDArray[np.int64]
 
 
-class Items:
+class SqliteItems:
     """The items of one segment, open for reading by any number of threads.
 
     Parameters
@@ -117,9 +111,9 @@ class Items:
             if len(found) < AT_ONCE:
                 return
 
-    def matching(self, condition: Condition) -> Rows:
-        """The rows, rising, whose metadata meet a condition; no more are looked at than there may be."""
-        sql, parameters = condition
+    def matching(self, tests: Sequence[Test]) -> Rows:
+        """The rows, rising, whose metadata pass all tests; no more are looked at than there may be."""
+        sql, parameters = condition(tests)
         some = f"SELECT row, metadata FROM items ORDER BY row LIMIT {self.n_rows}"
         with self._lock, using(self.path):
             found = self._connection.execute(f"SELECT row FROM ({some}) WHERE {sql}", parameters)
@@ -128,7 +122,7 @@ class Items:
             raise self._damaged("its rows are out of order")
         return rows
 
-    def fields(self, live: NDArray[np.bool_] | None) -> set[str]:
+    def fields(self, live: Marks | None) -> set[str]:
         """The names of all fields of the metadata of rows that are not deleted."""
         dead = [] if live is None else np.flatnonzero(~live).tolist()
         some = f"SELECT metadata FROM items WHERE row NOT IN (SELECT value FROM json_each(?)) LIMIT {self.n_rows}"
@@ -151,6 +145,27 @@ class Items:
             (line,) = self._connection.execute("PRAGMA integrity_check(1)").fetchone()
         if line != "ok":
             raise self._damaged(" ".join(line.split()))
+
+    def by_row(self) -> Iterator[tuple[int, Key]]:
+        """(row, key) of every item in the order of rows."""
+        return ((row, key) for row, key, _ in self.all())
+
+    def present(self) -> Marks:
+        """Which rows have an item; all metadata are looked at."""
+        found = np.zeros(self.n_rows, np.bool_)
+        for row, _, text in self.all():
+            metadata_from(text, self.path, row)
+            found[row] = True
+        return found
+
+    def source(self) -> Table:
+        """All items, in memory."""
+        rows, keys, texts = ([*column] for column in zip(*self.all(), strict=True))
+        metadata = [metadata_from(text, self.path, row) for row, text in zip(rows, texts, strict=True)]
+        try:
+            return Table(np.array(rows, np.int64), keys, metadata, self.n_rows)
+        except InputError as error:
+            raise self._damaged(str(error)) from error
 
     def _fetch(self, sql: str, parameters: Sequence[Any], at_most: int) -> list[Item]:
         with self._lock, using(self.path):
@@ -177,42 +192,3 @@ def metadata_from(text: str | None, path: Path, row: int) -> Metadata:
     if not (found is None or isinstance(found, dict)):
         raise FormatError(f"{path}: the metadata of row {row} are damaged (expected a JSON object)")
     return found
-
-
-def write(path: Path, items: Iterable[Item]) -> tuple[str, int]:
-    """Write the items of a segment and force them to disk: (SHA-256 of the file, its bytes).
-
-    Nobody sees the file before it is complete, so it needs no journal.
-    """
-    path.open("xb").close()
-    source = iter(items)
-    with using(path):
-        connection = sqlite3.connect(path, isolation_level=None)
-    try:
-        _execute(path, connection, *_PREPARATION, SCHEMA[0])
-        while some := list(islice(source, AT_ONCE)):
-            with using(path):
-                connection.executemany("INSERT INTO items VALUES (?, ?, ?)", some)
-        _execute(path, connection, SCHEMA[1], "COMMIT")  # sorting all keys at once is faster than placing each
-    finally:
-        close(connection)
-    sync(path)
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest(), path.stat().st_size
-
-
-_PREPARATION = (
-    "PRAGMA journal_mode = OFF",
-    "PRAGMA synchronous = OFF",
-    "PRAGMA locking_mode = EXCLUSIVE",
-    "PRAGMA cache_size = -65536",
-    "BEGIN",
-    f"PRAGMA application_id = {APPLICATION_ID}",
-    f"PRAGMA user_version = {VERSION}",
-)
-
-
-def _execute(path: Path, connection: sqlite3.Connection, *statements: str) -> None:
-    with using(path):
-        for statement in statements:
-            connection.execute(statement).close()

@@ -1,0 +1,122 @@
+"""The keys of an items file: integers and texts in their order, and which row has which."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from isch.search.catalog import Key
+from isch.search.items.body import AT_ONCE, Body, Section
+from isch.search.items.contents import Integers, Marks, Rows
+
+SCAN_SHARE = 1 / 32  # of all keys, when more are wanted than this it is faster to read all
+
+
+class Keys:
+    """Keys that are being read. A place is the number of a key in the order of keys.
+
+    Parameters
+    ----------
+    body : Body
+        The file.
+    sections : sequence of Section
+        Integers, bytes and starts of texts, the row of each place, the place of each row.
+    n_rows : int
+        Rows of the segment.
+    """
+
+    def __init__(self, body: Body, sections: Sequence[Section], n_rows: int) -> None:
+        integers, content, starts, rows, places = sections
+        self._body, self.n_rows = body, n_rows
+        self._integers = body.integers(integers)
+        if self._integers.itemsize != 8:
+            raise body.damaged("its integer keys do not have 8 bytes")
+        self._integers = self._integers.view("<i8")
+        self._texts = body.texts(content, starts)
+        self._rows, self._places = body.integers(rows), body.integers(places)
+        sizes = (len(self._rows), len(self._places))
+        if sizes != (len(self), n_rows) and (sizes != (0, 0) or len(self) != n_rows):
+            raise body.damaged(f"it does not have a key for each of {n_rows} rows")
+
+    def __len__(self) -> int:
+        return len(self._integers) + len(self._texts)
+
+    def of(self, rows: Rows) -> list[Key]:
+        """The keys of rows."""
+        places = self._place_of(rows)
+        first = len(self._integers)
+        if len(places) and (missing := places >= len(self)).any():
+            raise self._body.damaged(f"row {rows[missing.argmax()]} has no item")
+        if len(self._texts) == 0:
+            return [*self._integers[places].tolist()]
+        if first == 0:
+            return [*self._texts.some(places)]
+        return [
+            self._integers.item(place) if place < first else self._texts[place - first] for place in places.tolist()
+        ]
+
+    def find(self, keys: Iterable[Key]) -> dict[Key, int]:
+        """The rows of those of some keys that are here."""
+        wanted = set(keys)
+        if len(wanted) > SCAN_SHARE * len(self):
+            return {key: row for row, key in self.by_row() if key in wanted}
+        places = ((key, self._place(key)) for key in wanted)
+        return {key: self._rows_of(place, place + 1).item() for key, place in places if place is not None}
+
+    def by_row(self) -> Iterator[tuple[int, Key]]:
+        """(row, key) of every item in the order of rows."""
+        for start in range(0, self.n_rows, AT_ONCE):
+            rows = np.arange(start, min(start + AT_ONCE, self.n_rows))
+            rows = rows[self._place_of(rows) < len(self)]
+            yield from zip(rows.tolist(), self.of(rows), strict=True)
+
+    def integers(self) -> tuple[Rows, Rows]:
+        """The keys that are integers, rising, and their rows."""
+        return self._integers, self._rows_of(0, len(self._integers))
+
+    def texts(self) -> Iterator[tuple[list[str], Rows]]:
+        """The keys that are texts, by their Unicode code points, and their rows, some at a time."""
+        first = len(self._integers)
+        for part in self._texts.parts():
+            yield part, self._rows_of(first, first + len(part))
+            first += len(part)
+
+    def present(self) -> Marks:
+        """Which rows have a key."""
+        if len(self._places) == 0:
+            return np.ones(self.n_rows, np.bool_)
+        return np.asarray(self._places < len(self))
+
+    def check(self) -> None:
+        """Compare the parts with each other."""
+        if (self._integers[1:] <= self._integers[:-1]).any():
+            raise self._body.damaged("its keys are out of order")
+        before = None
+        for text in self._texts:
+            if before is not None and text <= before:
+                raise self._body.damaged("its keys are out of order")
+            before = text
+        if len(self._places):
+            places = np.full(self.n_rows, len(self))
+            places[self._rows_of(0, len(self))] = np.arange(len(self))
+            if not np.array_equal(places, self._places):
+                raise self._body.damaged("the rows of its keys are not the keys of its rows")
+
+    def _place(self, key: Key) -> int | None:
+        if isinstance(key, str):
+            place = bisect_left(self._texts, key)
+            return len(self._integers) + place if place < len(self._texts) and self._texts[place] == key else None
+        place = int(np.searchsorted(self._integers, key))
+        return place if place < len(self._integers) and self._integers[place] == key else None
+
+    def _place_of(self, rows: Rows) -> Integers:
+        return self._places[rows].astype(np.int64) if len(self._places) else rows
+
+    def _rows_of(self, start: int, stop: int) -> Rows:
+        """The rows of some places."""
+        if len(self._rows) == 0:
+            return np.arange(start, stop)
+        rows = self._rows[start:stop]
+        if len(rows) and rows.max() >= self.n_rows:
+            raise self._body.damaged(f"it has an item for row {rows.max()}")
+        return rows.astype(np.int64)
