@@ -7,7 +7,7 @@ import os
 import shutil
 import sqlite3
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import partial
 from itertools import pairwise
@@ -16,6 +16,7 @@ from typing import Any
 
 HEADER_BYTES = 4096
 HUGE = 2**62
+SECTIONS = 11  # of an items file
 Craft = Callable[[Path], object]
 
 
@@ -48,8 +49,27 @@ def list_digest(folder: Path, kind: str, digest: str) -> None:
         change_first({kind: digest}, folder)
 
 
+def change_section(folder: Path, number: int, change: Callable[[Any], Any]) -> None:
+    """Change the integers of a section of the items of the first segment."""
+    import numpy as np
+
+    def changed(body: bytes) -> bytes:
+        start, count, width = np.frombuffer(body[-24 * SECTIONS :], "<u8").reshape(-1, 3)[number].tolist()
+        values = change(np.frombuffer(body[start : start + count * width], f"<u{width}").copy())
+        return body[:start] + values.astype(f"<u{width}").tobytes() + body[start + count * width :]
+
+    change_body(folder, "items", changed)
+
+
+def change_entry(folder: Path, number: int, entry: tuple[int, int, int]) -> None:
+    """Change where a section of the items of the first segment lies."""
+    first = -24 * (SECTIONS - number)
+    new = struct.pack("<3Q", *entry)
+    change_body(folder, "items", lambda body: body[:first] + new + body[len(body) + first + 24 :])
+
+
 def change_items(folder: Path, *statements: str) -> None:
-    """Change the items of the first segment."""
+    """Change the items of the first segment, which are SQLite."""
     path = file_of(folder, "items")
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("PRAGMA writable_schema = ON")
@@ -157,7 +177,7 @@ CATALOGS: dict[str, Callable[[dict[str, Any]], object]] = {
     "endless-rows": lambda c: c["segments"][0].update(n_rows=2**48),
     "codes-of-another": lambda c: c["segments"][0].update(codes=c["segments"][1]["codes"]),
     "items-shorter": lambda c: c["segments"][0].update(items_bytes=4096),
-    "newer": lambda c: c.update(version=3),
+    "newer": lambda c: c.update(version=4),
     "older": lambda c: c.update(version=1),
     "further": lambda c: c.update(hook="os.system"),
 }
@@ -201,6 +221,28 @@ HEADERS: dict[str, dict[str, Any]] = {
     "unknown-kind": {"kind": 99},
 }
 
+VALUES: dict[str, tuple[int, Callable[[Any], Any]]] = {  # the number of a section, and what becomes of its integers
+    "keys-empty": (2, lambda values: values * 0),
+    "keys-outside": (2, lambda values: values | 255),
+    "keys-falling": (2, lambda values: values[::-1]),
+    "rows-beyond": (3, lambda values: values + 60),
+    "rows-twice": (3, lambda values: values * 0),
+    "places-none": (4, lambda values: values * 0 + 40),
+    "places-beyond": (4, lambda values: values | 255),
+    "places-others": (4, lambda values: values[::-1]),
+    "no-metadata": (5, lambda values: values * 0),
+    "unknown-shapes": (5, lambda values: values | 255),
+    "shapes-falling": (6, lambda values: values[::-1]),
+    "unknown-fields": (7, lambda values: values | 255),
+    "fields-twice": (7, lambda values: values * 0),
+    "names-empty": (9, lambda values: values * 0),
+    "columns-nowhere": (10, lambda values: values * 0),
+    "columns-outside": (10, lambda values: values + HUGE),
+    "columns-others": (10, lambda values: values[::-1]),
+}
+
+ENTRIES = {"outside": (HUGE, 1, 1), "endless": (0, HUGE, 8), "odd": (0, 1, 3), "askew": (1, 8, 1)}
+
 PLACES = ("catalog.json", "model.safetensors", "segments", "codes", "items", "features", "dead")
 
 
@@ -208,17 +250,21 @@ def crafts() -> Iterator[tuple[str, Craft]]:
     """(name, what makes a good copy bad)."""
     for name, change in CATALOGS.items():
         yield f"catalog-{name}", partial(change_catalog, change)
-    for name, statements in ITEMS.items():
-        yield f"items-{name}", lambda folder, statements=statements: change_items(folder, *statements)
-    for kind in ("codes", "features", "dead"):
+    for name, (number, values) in VALUES.items():
+        yield f"items-{name}", partial(change_section, number=number, change=values)
+    for name, entry in ENTRIES.items():
+        for number in range(SECTIONS):
+            yield f"items-section-{number}-{name}", partial(change_entry, number=number, entry=entry)
+    for kind in ("codes", "features", "dead", "items"):
         for name, changes in HEADERS.items():
             yield f"{kind}-{name}", partial(change_header, part=kind, changes=changes)
     for place in PLACES:
         for kind in ("link", "folder", "pipe"):
             if (place, kind) != ("segments", "folder"):
                 yield f"{kind}-for-{place}", partial(replace_by, name=place, kind=kind)
-    yield "items-endless", endless_items
-    yield "items-key-twice", second_key
+    yield "items-none", partial(change_body, kind="items", change=lambda body: bytes(len(body)))
+    yield "items-not-unicode", partial(change_body, kind="items", change=lambda body: body.replace(b"\xc3", b"\xff"))
+    yield "items-not-numbers", partial(change_body, kind="items", change=lambda body: body.replace(b"0123", b"0x23"))
     yield "codes-behind-the-last-bit", partial(change_body, kind="codes", change=lambda body: bytes([255]) * len(body))
     yield "codes-none", partial(change_body, kind="codes", change=lambda body: b"")
     yield "codes-longer", partial(change_body, kind="codes", change=lambda body: body * 2)
@@ -231,12 +277,31 @@ def crafts() -> Iterator[tuple[str, Craft]]:
     yield "empty-catalog", lambda folder: (folder / "catalog.json").write_bytes(b"")
 
 
+def second_version() -> Iterator[tuple[str, Craft]]:
+    """The same for an index of version 2, whose items are SQLite."""
+    for name, statements in ITEMS.items():
+        yield f"items-{name}", lambda folder, statements=statements: change_items(folder, *statements)
+    yield "items-endless", endless_items
+    yield "items-key-twice", second_key
+
+
 def crafted(folder: Path) -> Iterator[Path]:
     """Write each crafted index in its turn."""
     from attacks.index import make
 
-    good = make(folder)
-    for name, craft in crafts():
+    return copies(folder, make(folder), crafts())
+
+
+def crafted_second(folder: Path) -> Iterator[Path]:
+    """Write each crafted index of version 2 in its turn."""
+    from attacks.index import make_second_version
+
+    return copies(folder, make_second_version(folder), second_version())
+
+
+def copies(folder: Path, good: Path, harm: Iterable[tuple[str, Craft]]) -> Iterator[Path]:
+    """Good copies of an index, each made bad."""
+    for name, craft in harm:
         bad = folder / f"{name}.isch"
         shutil.copytree(good, bad)
         craft(bad)

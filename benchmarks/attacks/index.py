@@ -1,4 +1,4 @@
-"""Indexes: every file of them, read and changed, of this version and of the first one.
+"""Indexes: every file of them, read and changed, of this version and of those before it.
 
 The package is imported at use, so that a child which attacks something else starts quickly.
 """
@@ -14,7 +14,7 @@ from attacks.target import Target
 from isch.errors import FormatError
 
 ROWS = np.random.default_rng(0).standard_normal((60, 6)).astype(np.float32)
-GOLDEN = Path(__file__).parents[2] / "tests" / "golden" / "index-v1.isch"
+GOLDEN = Path(__file__).parents[2] / "tests" / "golden"
 
 
 def make(folder: Path) -> Path:
@@ -30,7 +30,12 @@ def make(folder: Path) -> Path:
 
 
 def make_first_version(folder: Path) -> Path:
-    shutil.copytree(GOLDEN, folder / "x.isch")
+    shutil.copytree(GOLDEN / "index-v1.isch", folder / "x.isch")
+    return folder / "x.isch"
+
+
+def make_second_version(folder: Path) -> Path:
+    shutil.copytree(GOLDEN / "index-v2.isch", folder / "x.isch")
     return folder / "x.isch"
 
 
@@ -86,6 +91,12 @@ def verified(path: Path) -> None:
 TARGETS = [
     Target("index read", make, read, sealed=True, crafted=crafted_index.crafted),
     Target("index change", make, change, sealed=True, crafted=crafted_index.crafted),
+    Target(
+        "index version-2 read", make_second_version, read, sealed=True, crafted=crafted_index.crafted_second_version
+    ),
+    Target(
+        "index version-2 change", make_second_version, change, sealed=True, crafted=crafted_index.crafted_second_version
+    ),
     Target("index version-1 read", make_first_version, read, sealed=True),
     Target("index version-1 change", make_first_version, change, sealed=True),
 ]

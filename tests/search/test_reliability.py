@@ -101,7 +101,7 @@ def test_a_full_disk_is_a_clear_error_and_changes_nothing(tmp_path: Path) -> Non
     index = Index.create(folder, n_bits=64)
     index.add(random_codes(1000), keys=[f"old {i}" for i in range(1000)])
     files = sorted(p.name for p in (folder / "segments").iterdir())
-    for limit in (5_000, 60_000, 150_000, 300_000, 700_000):
+    for limit in (5_000, 60_000, 100_000, 150_000, 250_000):
         with largest_file(limit), pytest.raises(FileError, match=str(folder)):
             index.add(random_codes(20_000), keys=[f"new {i}" for i in range(20_000)])
         assert sorted(p.name for p in (folder / "segments").iterdir()) == files
