@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from isch.search import hamming, layout, ranking, selection
+from isch.search import hamming, layout, ranking, row_kernels, selection
 from isch.search.kernels import next_hit, place
 
 Array = NDArray[Any]
@@ -39,6 +39,26 @@ def test_next_hit_stops_at_every_tile_below_a_limit(width: int, words: int, step
             found.append(tile)
             tile += 1
     assert found == np.flatnonzero((dense < limits[:, None, None]).any(axis=(0, 2))).tolist()
+
+
+@pytest.mark.parametrize("words", [1, 2, 4, 8, 16, 40])
+@pytest.mark.parametrize("skipped", [0, 1, 16])
+def test_rows_as_they_lie(words: int, skipped: int) -> None:
+    rng = np.random.default_rng(words)
+    memory = rng.integers(0, 256, 8 * words * 203 + skipped, dtype=np.uint8)
+    rows, query = memory[skipped:].reshape(203, 8 * words), rng.integers(0, 2**64, words, dtype=np.uint64)
+    dense = np.bitwise_count(rows ^ query.view(np.uint8)).sum(axis=1, dtype=np.int64)
+    limit, repeated, out = int(np.sort(dense)[20]), row_kernels.pattern(query), np.empty(9, np.int64)
+    found, group = [], 0
+    while group < 25:
+        group = row_kernels.next_hit(rows.ctypes.data, group, 25, words, repeated.ctypes.data, limit, out.ctypes.data)
+        if group < 25:
+            below = dense[8 * group : 8 * group + 8] - limit
+            np.testing.assert_array_equal(out[:8], below)
+            assert out[8] == sum(1 << i for i, value in enumerate(below) if value < 0)
+            found.append(group)
+            group += 1
+    assert found == np.flatnonzero((dense[:200].reshape(25, 8) < limit).any(axis=1)).tolist()
 
 
 @pytest.mark.parametrize("n_bytes", [1, 5, 8, 9, 15, 16, 24, 31, 32, 40, 64, 77, 128, 400])

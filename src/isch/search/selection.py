@@ -12,6 +12,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from isch.search import row_kernels
 from isch.search.kernels import LANES, next_hit, place
 from isch.search.layout import lay_out
 
@@ -113,37 +114,61 @@ def cut(distances, rows, count, k, histogram):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def _enter(out, tile, rows, board, k, histogram):  # type: ignore[no-untyped-def]
+    """Enter the hits of a tile into the board of a group of queries; says whether some limit fell."""
+    mask, fell = _possible(out[-1], tile, rows), False
+    while mask:
+        hit = _lowest_bit(mask)
+        mask &= mask - np.uint64(1)
+        q = hit // LANES
+        count = board.counts[q]
+        board.distances[q, count] = out[hit] + board.limits[q]
+        board.rows[q, count] = tile * LANES + hit % LANES
+        board.counts[q] = count + 1
+        if count + 1 == board.distances.shape[1]:
+            limit = cut(board.distances[q], board.rows[q], count + 1, k, histogram)
+            for other in range(LANES * q, LANES * q + LANES):
+                out[other] += board.limits[q] - limit
+            board.limits[q], board.counts[q], fell = limit, k, True
+    return fell
+
+
+@njit(cache=True, nogil=True)
 def _keep_nearest(tiles, start, rows, queries, board, k, out, histogram):  # type: ignore[no-untyped-def]
     """Enter the rows of a block into the board of a group of queries; ``start`` is the number of its first tile."""
-    n, tile, capacity = len(tiles), 0, board.distances.shape[1]
+    n, tile = len(tiles), 0
     words, width = queries.shape
     at, step = place(tiles, queries, board.limits, out), _step(words, board.limits)
     while tile < n:
         tile = next_hit(at, tile, n, words, step, width)
         if tile == n:
             return
-        mask = _possible(out[-1], start + tile, rows)
-        while mask:
-            hit = _lowest_bit(mask)
-            mask &= mask - np.uint64(1)
-            q = hit // LANES
-            count = board.counts[q]
-            board.distances[q, count] = out[hit] + board.limits[q]
-            board.rows[q, count] = (start + tile) * LANES + hit % LANES
-            board.counts[q] = count + 1
-            if count + 1 == capacity:
-                limit = cut(board.distances[q], board.rows[q], capacity, k, histogram)
-                for other in range(LANES * q, LANES * q + LANES):
-                    out[other] += board.limits[q] - limit
-                board.limits[q], board.counts[q] = limit, k
-                step = _step(words, board.limits)
+        if _enter(out, start + tile, rows, board, k, histogram):
+            step = _step(words, board.limits)
         tile += 1
+
+
+@njit(cache=True, nogil=True)
+def _keep_nearest_rows(source, first, last, rows, query, board, k):  # type: ignore[no-untyped-def]
+    """Enter tiles first:last of rows as they lie, without a last tile that is not full; returns the tile after them."""
+    last, tile = min(last, len(source) // LANES), first
+    words, repeated = len(query), row_kernels.pattern(query)
+    out, histogram = np.empty(LANES + 1, np.int64), np.empty(64 * words + 1, np.int32)
+    data, asked, into = source.ctypes.data, repeated.ctypes.data, out.ctypes.data
+    while tile < last:
+        tile = row_kernels.next_hit(data, tile, last, words, asked, board.limits[0], into)
+        if tile < last:
+            _enter(out, tile, rows, board, k, histogram)
+            tile += 1
+    return last
 
 
 @njit(cache=True, nogil=True)
 def scan_nearest(source, first, last, rows, queries, board, k):  # type: ignore[no-untyped-def]
     """Enter tiles first:last of a source into the board of queries (group, word, query)."""
     groups, words, width = queries.shape
+    if source.ndim == 2 and groups * width == 1 and row_kernels.direct(source.shape[1]):
+        first = _keep_nearest_rows(source, first, last, rows, queries[0, :, 0], board, k)
     out, histogram = np.empty(LANES * width + 1, np.int64), np.empty(64 * words + 1, np.int32)
     scratch, step = _scratch(source, words), _tiles_a_block(source, groups, words)
     for start in range(first, last, step):
