@@ -111,8 +111,15 @@ class Encoder:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write describer and hasher as one safetensors file, whole or not at all."""
+        models.write(path, self._parts())
+
+    def checksum(self) -> str:
+        """What tells this encoder from others: the checksum that its file has."""
+        return models.checksum(self._parts())
+
+    def _parts(self) -> list[models.Part]:
         before = [] if self.describer is None else [self.describer._part()]
-        models.write(path, [*before, self.hasher._part()])
+        return [*before, self.hasher._part()]
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

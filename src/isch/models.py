@@ -50,13 +50,14 @@ def write(path: str | os.PathLike[str], parts: Sequence[Part]) -> None:
     """Write a model whole or not at all."""
     from safetensors.numpy import save
 
-    arrays: Arrays = {}
-    described = [_take_apart(part, f"{i}/", arrays) for i, part in enumerate(parts)]
-    version = 3 if any(isinstance(value, Rounded) for part in parts for value in part.learned.values()) else 2
-    header = json.loads(json.dumps({"version": version, "parts": described}, default=_plain))
-    header["checksum"] = _checksum(arrays, header)
+    header, arrays = _packed(parts)
     with replacing(path) as temporary:
         temporary.write_bytes(save(arrays, {"isch": _canonical(header)}))
+
+
+def checksum(parts: Sequence[Part]) -> str:
+    """What tells a model from others: the checksum that its file would have."""
+    return str(_packed(parts)[0]["checksum"])
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -75,6 +76,15 @@ def read(path: str | os.PathLike[str]) -> Model:
         return Model(header["version"], header["checksum"], parts)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise FormatError(f"{path}: the header of the model is damaged ({error!r})") from error
+
+
+def _packed(parts: Sequence[Part]) -> tuple[dict[str, Any], Arrays]:
+    """(header, arrays) of a model file."""
+    arrays: Arrays = {}
+    described = [_take_apart(part, f"{i}/", arrays) for i, part in enumerate(parts)]
+    version = 3 if any(isinstance(value, Rounded) for part in parts for value in part.learned.values()) else 2
+    header = json.loads(json.dumps({"version": version, "parts": described}, default=_plain))
+    return header | {"checksum": _checksum(arrays, header)}, arrays
 
 
 def _take_apart(part: Part, prefix: str, arrays: Arrays) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+from isch import features
 from isch.cli.program import run
 
 DIGITS = load_digits().data.astype(np.float16)
@@ -22,6 +23,24 @@ def test_fit_on_a_cluster_writes_the_same_model(desk: Path, cluster: str, capsys
     for line in ("fit features.npy -o here --bits 16", f"fit features.npy -o there --bits 16 --cluster {cluster}"):
         assert run(line.split()) == 0, capsys.readouterr().err
     assert Path("here").read_bytes() == Path("there").read_bytes()
+
+
+def test_encode_on_a_cluster_writes_the_same_codes(
+    desk: Path, cluster: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [
+        "fit features.npy -o m --bits 16 --method lsh",
+        "encode m features.npy -o here.npy",
+        f"encode m features.npy -o there.npy --cluster {cluster}",
+        f"encode m features.npy -o there.zarr --cluster {cluster}",
+        f"encode m features.npy -o there --shards --cluster {cluster}",
+    ]
+    for line in lines:
+        assert run(line.split()) == 0, capsys.readouterr().err
+    here = np.load("here.npy")
+    for name in ("there.npy", "there.zarr", "there"):
+        opened = features.open(name)
+        np.testing.assert_array_equal(opened.read(0, len(opened)), here)
 
 
 @pytest.mark.parametrize(

@@ -162,12 +162,14 @@ def test_a_full_disk(files: Path) -> None:
     assert os.listdir() == ["features.npy"]
 
 
-def test_ctrl_c_leaves_no_half_written_output(files: Path) -> None:
+def test_ctrl_c_leaves_no_half_written_output_and_the_same_command_goes_on(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     isch.LSH(64).fit(DIGITS).save("m")
     np.save("features.npy", np.tile(DIGITS, (1500, 1)))
     command = [sys.executable, "-m", "isch", "encode", "m", "features.npy", "-o", "c.npy"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    while not any(name.startswith(".c") for name in os.listdir()):
+    while not list(Path().glob("c.npy.partial/store/[0-9]*")):
         assert process.poll() is None, "over before it could be interrupted"
         time.sleep(0.005)
     process.send_signal(signal.SIGINT)
@@ -175,7 +177,10 @@ def test_ctrl_c_leaves_no_half_written_output(files: Path) -> None:
     assert process.returncode == 130
     assert "interrupted" in err
     assert "Traceback" not in err
-    assert sorted(os.listdir()) == ["features.npy", "m"]
+    assert sorted(os.listdir()) == ["c.npy.partial", "features.npy", "m"]
+    assert run(capsys, "encode m features.npy -o c.npy")[0] == 0
+    assert sorted(os.listdir()) == ["c.npy", "features.npy", "m"]
+    np.testing.assert_array_equal(np.load("c.npy")[-len(DIGITS) :], isch.load("m").transform(DIGITS))
 
 
 def test_help_is_quick_to_import() -> None:

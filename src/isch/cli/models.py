@@ -51,33 +51,29 @@ def fit(
 def encode(
     model: Annotated[Path, typer.Argument(help="A model that isch fit wrote.")],
     features: Features,
-    output: Output,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The .npy file or .zarr store to write.")],
     fast: Annotated[
         bool, typer.Option("--fast", help="Multiply 8-bit numbers where the machine can; about 1 bit in 500 differs.")
     ] = False,
+    shards: Annotated[bool, typer.Option("--shards", help="Write a folder of .npy files.")] = False,
+    cluster: Cluster = None,
     force: Force = False,
 ) -> None:
-    """Write the packed codes of features as a .npy file."""
-    import numpy as np
-
-    from isch import codes
+    """Write the packed codes of features; the same command goes on where an earlier one stopped."""
+    from isch import codefiles, codes
+    from isch.cli.cluster import workers
     from isch.cli.progress import shown
     from isch.encoder import Encoder
-    from isch.files import replacing
 
     target = claim(output, [model, features], force)
     for side in beside(output):  # would name or describe the codes that are written now
         claim(side, [], force=None)
     encoder = Encoder.load(model)
     source = encoder.features(features)
-    shape = (len(source), codes.width(encoder.n_bits))
-    with shown(), replacing(output) as temporary, temporary.open("wb") as file:
-        header = {"descr": "|u1", "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(file, header)
-        for part in encoder.encode(source, exact=not fast):
-            file.write(part.data)
-        target.check()
-    done(f"{shape[0]} codes of {encoder.n_bits} bits ({shape[1]} bytes) written to {output}")
+    with shown(), workers(cluster):
+        codefiles.write(encoder, source, output, target.check, shards=shards, exact=not fast)
+    n_bytes = codes.width(encoder.n_bits)
+    done(f"{len(source)} codes of {encoder.n_bits} bits ({n_bytes} bytes) written to {output}")
 
 
 def compress(

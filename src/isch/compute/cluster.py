@@ -14,7 +14,7 @@ from typing import Any, cast
 from isch.compute import totals
 from isch.compute.blas import single_threaded_blas
 from isch.compute.connection import check_workers, in_our_words
-from isch.compute.executors import Executor
+from isch.compute.executors import Executor, Threads
 from isch.compute.passes import Job, P, Reduction, T
 from isch.errors import ClusterError, FileError, FormatError
 from isch.features.arrays import on_a_worker
@@ -27,7 +27,7 @@ Span = tuple[int, int]
 
 
 class Cluster(Executor):
-    """The workers of a Dask cluster.
+    """The workers of a Dask cluster. Rows that are in memory here are worked on here.
 
     Parameters
     ----------
@@ -45,11 +45,14 @@ class Cluster(Executor):
         check_workers(client)
 
     def parts(self, job: Job[P]) -> Iterator[tuple[int, P]]:
+        if job.features.here:
+            yield from Threads().parts(job)
+            return
         for results in self.map(_parts, job, list(job.spans(totals.run_blocks(job)))):
             yield from results
 
     def total(self, job: Job[T], work: Reduction[T], advance: Advance) -> T:
-        if not work.grouped:
+        if job.features.here or not work.grouped:
             return super().total(job, work, advance)
         for _ in range(SENDINGS):
             try:

@@ -36,5 +36,18 @@ class PictureFeatures(Features):
         return block
 
     def batches(self, rows: int) -> Iterator[tuple[int, Block]]:
-        step = max(1, min(rows, self._describer.batch_size * 16))
-        return super().batches(step)
+        return super().batches(min(rows, self.slab(rows)))
+
+    def slab(self, rows: int) -> int:
+        return max(1, self._describer.batch_size * 16)
+
+    def version(self) -> list[Any]:
+        return [*super().version(), *(_version(picture) for picture in self._pictures)]
+
+
+def _version(picture: Any) -> list[Any]:
+    """What tells a picture from another one of the same name."""
+    if not isinstance(picture, str | os.PathLike):
+        return []
+    status = os.stat(picture)
+    return [os.fspath(picture), status.st_size, status.st_mtime_ns]

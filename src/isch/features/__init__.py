@@ -9,7 +9,7 @@ from scipy.sparse import issparse
 
 from isch.errors import FileError, InputError
 from isch.features.arrays import ArrayFeatures, DaskFeatures
-from isch.features.base import Block, Features, Subset, dense, stack
+from isch.features.base import Block, Features, Span, Subset, dense, stack
 from isch.features.checks import beyond, finite
 from isch.features.file import FileFeatures, in_our_words
 from isch.features.formats import SUFFIXES
@@ -21,6 +21,7 @@ __all__ = [
     "SUFFIXES",
     "Block",
     "Features",
+    "Span",
     "Subset",
     "beyond",
     "check_indices",

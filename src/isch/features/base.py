@@ -56,6 +56,10 @@ class Features(ABC):
         """Let go of open files. The next read opens them again."""
         return
 
+    def version(self) -> list[Any]:
+        """What tells this matrix from another, or from itself before it changed, without reading it; as JSON."""
+        return [self.where, *self.shape, str(self.dtype)]
+
     def __len__(self) -> int:
         return self.shape[0]
 
@@ -79,6 +83,27 @@ class SlabFeatures(Features):
         for first, slab in super().batches(self.slab(rows)):
             for start in range(0, slab.shape[0], rows):
                 yield first + start, slab[start : start + rows]
+
+
+class Span(SlabFeatures):
+    """Consecutive rows of another feature matrix."""
+
+    def __init__(self, features: Features, start: int, stop: int) -> None:
+        self.shape = (stop - start, features.shape[1])
+        self.dtype = features.dtype
+        self.where = features.where
+        self.here = features.here
+        self._features = features
+        self._start = start
+
+    def read(self, start: int, stop: int) -> Block:
+        return self._features.read(self._start + start, self._start + stop)
+
+    def slab(self, rows: int) -> int:
+        return self._features.slab(rows)
+
+    def close(self) -> None:
+        self._features.close()
 
 
 class Subset(SlabFeatures):

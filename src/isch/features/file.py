@@ -54,6 +54,9 @@ class FileFeatures(Features):
     def close(self) -> None:
         self._opened = None
 
+    def version(self) -> list[Any]:
+        return [str(self._path), self._member, *super().version(), *self._stamp]
+
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_opened": None, "_names": None}
 

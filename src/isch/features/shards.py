@@ -4,6 +4,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +39,9 @@ class ShardedFeatures(Features):
             if len(self._shards) > OPEN:
                 shard.close()
         return parts[0] if len(parts) == 1 else stack(parts)
+
+    def version(self) -> list[Any]:
+        return [shard.version() for shard in self._shards]
 
     def close(self) -> None:
         for shard in self._shards:

@@ -1,0 +1,142 @@
+"""Codes on disk: the same in every form, whoever writes them, however often the work is interrupted."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import isch
+from isch import codefiles, compute, features
+from isch.codefiles import Encoder
+from isch.errors import FileError, InputError
+from isch.features import Features, dense
+
+ROWS = np.random.default_rng(0).standard_normal((10_000, 12)).astype(np.float32)
+
+
+@pytest.fixture
+def encoder() -> Encoder:
+    return Encoder(isch.LSH(20).fit(ROWS))
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Features:
+    monkeypatch.setattr("isch.features.base.SLAB_BYTES", 2 * 1024 * 48)  # two blocks per piece
+    np.save(tmp_path / "rows.npy", ROWS)
+    return features.open(tmp_path / "rows.npy")
+
+
+def write(encoder: Encoder, source: Features, path: Path, shards: bool = False) -> None:
+    codefiles.write(encoder, source, path, lambda: None, shards=shards)
+
+
+def read(path: Path) -> NDArray[Any]:
+    opened = features.open(path)
+    return dense(opened.read(0, len(opened)), None)
+
+
+FORMS = {"codes.npy": False, "codes.zarr": False, "codes": True}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_codes_of_transform(name: str, encoder: Encoder, source: Features, tmp_path: Path) -> None:
+    write(encoder, source, tmp_path / name, FORMS[name])
+    np.testing.assert_array_equal(read(tmp_path / name), encoder.hasher.transform(ROWS))
+    assert sorted(os.listdir(tmp_path)) == sorted([name, "rows.npy"])
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_workers_write_the_same(name: str, encoder: Encoder, source: Features, tmp_path: Path, client: Any) -> None:
+    write(encoder, source, tmp_path / name, FORMS[name])
+    np.testing.assert_array_equal(read(tmp_path / name), encoder.hasher.transform(ROWS))
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_interrupted_work_goes_on_where_it_stopped(
+    name: str, encoder: Encoder, source: Features, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    work = codefiles.Writing.block
+
+    def failing(self: Any, block: Any, start: int) -> Any:
+        if len(made) in (2, 4):
+            made.append(-1)
+            raise Stopped
+        made.append(self.first + start)
+        return work(self, block, start)
+
+    monkeypatch.setenv("ISCH_NUM_THREADS", "1")
+    monkeypatch.setattr(codefiles.Writing, "block", failing)
+    for _ in range(2):
+        with pytest.raises(Stopped):
+            write(encoder, source, tmp_path / name, FORMS[name])
+        assert not (tmp_path / name).exists()
+    write(encoder, source, tmp_path / name, FORMS[name])
+    done = [start for start in made if start >= 0]
+    assert sorted(set(done)) == list(range(0, len(ROWS), 2048))
+    assert len(done) <= 5 + 2  # only one that was under way at each interruption may have been made twice
+    np.testing.assert_array_equal(read(tmp_path / name), encoder.hasher.transform(ROWS))
+
+
+def begin(encoder: Encoder, source: Features, path: Path) -> None:
+    """Leave work that only wants its name."""
+
+    def refuse() -> None:
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        codefiles.write(encoder, source, path, refuse)
+
+
+def test_what_another_model_or_other_features_began_is_refused(
+    encoder: Encoder, source: Features, tmp_path: Path
+) -> None:
+    begin(encoder, source, tmp_path / "c.npy")
+    with pytest.raises(FileError, match=r"c.npy.partial holds codes begun with another model, or of features"):
+        write(Encoder(isch.LSH(20, random_state=1).fit(ROWS)), source, tmp_path / "c.npy")
+    np.save(tmp_path / "rows.npy", ROWS + 1)
+    with pytest.raises(FileError, match=r"delete it to begin anew"):
+        write(encoder, features.open(tmp_path / "rows.npy"), tmp_path / "c.npy")
+
+
+def test_a_damaged_recipe_or_piece_is_one_sentence(encoder: Encoder, source: Features, tmp_path: Path) -> None:
+    begin(encoder, source, tmp_path / "c.npy")
+    piece = next((tmp_path / "c.npy.partial" / "store").iterdir())
+    whole = piece.read_bytes()
+    piece.write_bytes(whole[:100])
+    with pytest.raises(FileError, match=piece.name):
+        write(encoder, source, tmp_path / "c.npy")
+    assert not (tmp_path / "c.npy").exists()
+    piece.write_bytes(whole)
+    (tmp_path / "c.npy.partial" / "recipe.json").write_text("{")
+    with pytest.raises(FileError, match=r"delete it to begin anew"):
+        write(encoder, source, tmp_path / "c.npy")
+
+
+def test_nothing_is_left_when_nothing_was_done(encoder: Encoder, tmp_path: Path) -> None:
+    np.save(tmp_path / "bad.npy", np.full((10, 12), np.nan))
+    with pytest.raises(InputError, match=r"120 values are NaN"):
+        write(encoder, features.open(tmp_path / "bad.npy"), tmp_path / "c.npy")
+    assert os.listdir(tmp_path) == ["bad.npy"]
+
+
+def test_a_folder_that_appeared_meanwhile_is_kept(encoder: Encoder, source: Features, tmp_path: Path) -> None:
+    begin(encoder, source, tmp_path / "c.zarr")
+    (tmp_path / "c.zarr").mkdir()
+    (tmp_path / "c.zarr" / "precious").touch()
+    with pytest.raises(FileError, match=r"c.zarr has appeared meanwhile and is kept"):
+        write(encoder, source, tmp_path / "c.zarr")
+    assert os.listdir(tmp_path / "c.zarr") == ["precious"]
+
+
+def test_pieces_are_written_by_threads_without_a_client(encoder: Encoder, source: Features, tmp_path: Path) -> None:
+    with compute.using(compute.Threads()):
+        write(encoder, source, tmp_path / "c.npy")
+    np.testing.assert_array_equal(read(tmp_path / "c.npy"), encoder.hasher.transform(ROWS))
