@@ -45,6 +45,17 @@ ARGUMENTS = {  # {} stands for the bad thing; the rest is well
     "search index": "search {} features.npy",
     "search queries": "search index.isch {}",
     "duplicates": "duplicates {}",
+    "export": "export {} --to npy -o out.npy",
+    "export faiss": "export {} --to faiss -o out.faiss",
+    "export output": "export index.isch --to parquet -o {}",
+    "import faiss": "import faiss {} -o out.isch",
+    "import usearch": "import usearch {} -o out.isch",
+    "import npy": "import npy {} -o out.isch",
+    "import hdf5": "import hdf5 {} -o out.isch",
+    "import parquet": "import parquet {} -o out.isch",
+    "import lancedb": "import lancedb --uri {} --table t -o out.isch",
+    "import model": "import npy codes.npy --model {} -o out.isch",
+    "import output": "import npy codes.npy -o {}",
     "bench run": "bench run {}",
     "bench plot": "bench plot {} -o out",
 }
@@ -67,6 +78,7 @@ FINE = {  # what is no mistake: (command, thing)
     ),
     *(("delete index", "index.isch"), ("delete keys", "strings.npy"), ("delete keys", "names.txt")),
     *(("build keys", "strings.npy"), ("add keys", "strings.npy")),
+    *(("export", "index.isch"), ("export faiss", "index.isch"), ("import model", "model")),
 }
 NUMBERS = [
     *(f"fit features.npy --bits {bits} -o out" for bits in (0, -1, 10**9, 10**30, "many", "1.5", "nan", "")),
@@ -88,6 +100,11 @@ NUMBERS = [
     *(f"describe photos --descriptor bow --words {w} -o out.h5" for w in (0, -1, 10**30, "x")),
     *(f"describe photos --descriptor gist -o {o}" for o in ("out", "out.txt", "out.zarr", "out.npy.gz")),
     *(f"index build features.npy --bits {bits} -o out.isch" for bits in (0, -5, 10**9, 8)),
+    *(f"import npy codes.npy --bits {bits} -o out.isch" for bits in (0, -1, 9, 10**30, "x")),
+    *(f"export index.isch --to faiss -o out.faiss --kind {kind}" for kind in ("", "best", "FLAT")),
+    *(f"export index.isch --to postgres --url {url} --table t" for url in ("", "x", "http://x", "postgresql://[")),
+    *(f"import npy codes.npy --bit-order {order} -o out.isch" for order in ("", "big")),
+    *("export index.isch --to oracle -o x", "export index.isch", "import", "import npy", "import npy codes.npy"),
     *(f"bench run toy.toml --bits {bits}" for bits in ("0", "-1", "x", "", ",", "8,,x")),
     *(f"bench run toy.toml --seeds {seeds}" for seeds in (0, -1, "x")),
     *("", "nonsense", "index nonsense", "bench nonsense", "fit", "encode model", "search", "--nonsense", "index add"),
@@ -119,6 +136,7 @@ def fill(folder: Path) -> None:
     np.save(folder / "odd.npy", features[0, 0])
     np.save(folder / "strings.npy", [f"key {i}" for i in range(30)])
     hasher = isch.LSH(8).fit(features)
+    np.save(folder / "codes.npy", hasher.transform(features))
     hasher.save(folder / "model")
     isch.Index.create(folder / "index.isch", hasher, features).close()
     (folder / "names.txt").write_text("".join(f"{i}\n" for i in range(100, 130)))

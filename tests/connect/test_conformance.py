@@ -304,7 +304,7 @@ def strange(engine: Engine, name: str) -> str:
 
         with psycopg.connect(engine.place) as connection:
             connection.execute(f"CREATE TABLE {name} (key text, price integer)")
-        return "got key text, price int4"
+        return "got key text, price integer"
     if engine.name == "lancedb":
         import lancedb
 

@@ -12,7 +12,7 @@ from isch.errors import FileError, IschError, ParameterError
 
 psycopg = pytest.importorskip("psycopg", reason="the package psycopg is not installed")
 
-from isch.connect import postgres as module  # noqa: E402
+from isch.connect import pgserver as module  # noqa: E402
 from isch.connect.postgres import Postgres  # noqa: E402
 
 SECRET = "open-sesame"
@@ -75,7 +75,7 @@ def test_a_lost_connection_is_made_again(postgres: str, world: Any) -> None:
             with psycopg.connect(postgres, autocommit=True) as other:
                 other.execute(
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = %s",
-                    [store._connection.info.backend_pid],
+                    [store._server.connection.info.backend_pid],
                 )
             work()
         assert len(store) == 40

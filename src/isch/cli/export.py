@@ -1,89 +1,161 @@
-"""isch export."""
+"""isch export, import."""
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from isch.cli.arguments import MAX_BITS
 from isch.cli.console import done
 from isch.cli.help import SEARCH
-from isch.cli.index import IndexPath
-from isch.cli.outputs import claim
-from isch.errors import ParameterError
+from isch.cli.outputs import beside, claim
+from isch.errors import FileError, ParameterError
 
 if TYPE_CHECKING:
-    from isch.connect.base import Store
-    from isch.search.index import Index
+    from isch.connect.base import Source, Store
 
-PLACES = {  # which options say where an engine keeps its codes
-    "faiss": ("--output",),
-    "usearch": ("--output",),
+FILES = ("npy", "hdf5", "parquet")
+PLACES = {  # which options say where codes are
+    **dict.fromkeys(("faiss", "usearch", *FILES), ("FILE",)),
     "postgres": ("--url", "--table"),
     "lancedb": ("--uri", "--table"),
     "milvus": ("--uri", "--collection"),
 }
+KINDS = ("faiss", "usearch", "postgres", "milvus")
+
+Engine = Literal["faiss", "usearch", "postgres", "lancedb", "milvus", "npy", "hdf5", "parquet"]
+Bits = Annotated[
+    int | None,
+    typer.Option(help="Bits per code, where codes do not fill their bytes and nothing says so.", min=1, max=MAX_BITS),
+]
+Url = Annotated[str | None, typer.Option(help="The server: postgresql://user@host/database.")]
+Uri = Annotated[str | None, typer.Option(help="The folder or server of LanceDB; the server, or a file, of Milvus.")]
+Table = Annotated[str | None, typer.Option(help="The table (postgres, lancedb).")]
+Collection = Annotated[str | None, typer.Option(help="The collection (milvus).")]
 
 
 def attach(app: typer.Typer) -> None:
-    """Add the command."""
+    """Add the commands."""
     app.command(rich_help_panel=SEARCH)(export)
+    app.command("import", rich_help_panel=SEARCH)(import_)
 
 
 def export(
-    index: IndexPath,
-    to: Annotated[
-        Literal["faiss", "usearch", "postgres", "lancedb", "milvus"], typer.Option("--to", help="The engine.")
-    ],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The file to make (faiss, usearch).")] = None,
-    url: Annotated[str | None, typer.Option(help="The server: postgresql://user@host/database.")] = None,
-    uri: Annotated[
-        str | None, typer.Option(help="The folder or server of LanceDB; the server, or a file, of Milvus.")
+    source: Annotated[Path, typer.Argument(help="An index, or a file of codes: .npy, .h5 or .parquet.")],
+    to: Annotated[Engine, typer.Option("--to", help="The engine, or the format of a file.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to make (faiss, usearch, npy, hdf5, parquet).")
     ] = None,
-    table: Annotated[str | None, typer.Option(help="The table (postgres, lancedb).")] = None,
-    collection: Annotated[str | None, typer.Option(help="The collection (milvus).")] = None,
+    url: Url = None,
+    uri: Uri = None,
+    table: Table = None,
+    collection: Collection = None,
     kind: Annotated[
         str | None,
         typer.Option(
+            "--kind",
+            "--index",
             help="The index that the engine builds; faiss: flat, ivf, hnsw; usearch: hnsw, exact; postgres: exact, "
-            "hnsw. The first is the default."
+            "hnsw; milvus: flat, ivf. The first is the default.",
         ),
     ] = None,
+    bits: Bits = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Begin anew where the file, table or collection exists.")
     ] = False,
 ) -> None:
-    """Put the items of an index into another engine; what is there already is brought up to date."""
+    """Put the items of an index, or of a file of codes, into another engine or file.
+
+    What an engine has already is brought up to date.
+    """
     from isch.cli.progress import shown
-    from isch.connect.export import export as stream
-    from isch.search.index import Index
+    from isch.connect.sources import opened
+    from isch.connect.transfer import export as stream
+    from isch.connect.transfer import export_file
+    from isch.connect.wanted import Wanted
 
-    given = {"--output": output, "--url": url, "--uri": uri, "--table": table, "--collection": collection}
-    place = _place(to, given)
+    place = _place(
+        "--to", to, {"FILE": output, "--url": url, "--uri": uri, "--table": table, "--collection": collection}
+    )
+    if kind is not None and to not in KINDS:
+        raise ParameterError(f"--kind: {to} has no kinds of index here; got {kind}")
     if output is not None:
-        claim(output, [index], force=True)
-    with Index.open(index) as opened, shown(), _store(opened, to, place, kind, replace) as store:
-        count = stream(opened, store)
-        there = len(store)
-    more = f"; there are {there} in all" if there != count else ""
-    done(f"{count} items exported to {store.where}{more}")
+        claim(output, [source], force=True)
+    with shown(), opened(source, Wanted(bits)) as codes:
+        if to in FILES:
+            count, where, more = export_file(codes, to, _free(place[0], replace)), str(place[0]), ""
+        else:
+            with _store(codes, to, place, kind, replace) as store:
+                count, where = stream(codes, store), store.where
+                more = f"; there are {len(store)} in all" if len(store) != count else ""
+    done(f"{count} items exported to {where}{more}")
 
 
-def _place(to: str, given: dict[str, Any]) -> list[Any]:
-    """Where the engine keeps its codes; refuses options that are missing and options that it has no use for."""
-    needed = PLACES[to]
-    if missing := [name for name in needed if given[name] is None]:
-        raise ParameterError(f"--to {to} needs {' and '.join(needed)}; {' and '.join(missing)} is missing")
-    if extra := [name for name, value in given.items() if value is not None and name not in needed]:
-        raise ParameterError(f"--to {to} takes {' and '.join(needed)}; got {' and '.join(extra)} too")
-    return [given[name] for name in needed]
+def import_(
+    engine: Annotated[Engine, typer.Argument(help="The engine, or the format of the file.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The index to make.")],
+    file: Annotated[Path | None, typer.Argument(help="The file to read (faiss, usearch, npy, hdf5, parquet).")] = None,
+    url: Url = None,
+    uri: Uri = None,
+    table: Table = None,
+    collection: Collection = None,
+    model: Annotated[
+        Path | None, typer.Option(help="The model that made the codes, so that the index takes features.")
+    ] = None,
+    bits: Bits = None,
+    bit_order: Annotated[
+        Literal["packbits", "little"],
+        typer.Option(help="Where the first bit of a byte is: packbits, the highest bit; little, the lowest."),
+    ] = "packbits",
+    code: Annotated[
+        str | None, typer.Option(help="The column or dataset with the codes (postgres, parquet, hdf5).")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="The column or dataset with the keys (postgres, parquet, hdf5).")
+    ] = None,
+) -> None:
+    """Make an index from codes that exist in another engine or file."""
+    from isch.cli.progress import shown
+    from isch.connect.sources import imported
+    from isch.connect.transfer import import_index
+    from isch.connect.wanted import Reversed, Wanted
+    from isch.encoder import Encoder
+
+    place = _place(
+        "import", engine, {"FILE": file, "--url": url, "--uri": uri, "--table": table, "--collection": collection}
+    )
+    if (code is not None or key is not None) and engine not in ("postgres", "parquet", "hdf5"):
+        raise ParameterError(f"import {engine} has no columns; got --code or --key")
+    claim(output, [path for path in (file, model) if path is not None], force=None)
+    encoder = None if model is None else Encoder.load(model)
+    with shown(), imported(engine, place, Wanted(bits, code, key)) as codes:
+        count = import_index(codes if bit_order == "packbits" else Reversed(codes), output, encoder)
+    done(f"{count} items imported from {codes.where}; next: isch search {quote(str(output))} QUERIES -k 10")
 
 
-def _store(index: "Index", to: str, place: list[Any], kind: str | None, replace: bool) -> "Store":
+def _place(command: str, name: str, given: dict[str, Any]) -> list[Any]:
+    """Where codes are; refuses options that are missing and options that there is no use for."""
+    words = {"FILE": "--output"} if command == "--to" else {}
+    needed = PLACES[name]
+    listed = " and ".join(words.get(option, option) for option in needed)
+    if missing := [words.get(option, option) for option in needed if given[option] is None]:
+        raise ParameterError(f"{command} {name} needs {listed}; {' and '.join(missing)} is missing")
+    if extra := [words.get(o, o) for o, value in given.items() if value is not None and o not in needed]:
+        raise ParameterError(f"{command} {name} takes {listed}; got {' and '.join(extra)} too")
+    return [given[option] for option in needed]
+
+
+def _free(path: Path, replace: bool) -> Path:
+    for file in (path, *beside(path)):
+        if file.exists() and not replace:
+            raise FileError(f"{file} exists already; --replace overwrites it")
+    return path
+
+
+def _store(source: "Source", to: str, place: list[Any], kind: str | None, replace: bool) -> "Store":
     from isch.connect import engine
 
-    options: dict[str, Any] = {"encoder": index.encoder} if index.has_model else {"n_bits": index.n_bits}
-    if kind is not None:
-        if to in ("lancedb", "milvus"):
-            raise ParameterError(f"--kind: {to} has no kinds of index here; its search is exact")
-        options["kind"] = kind
-    return engine(to)(*place, **options, replace=replace)
+    encoder = getattr(source, "model", None) or source.mark
+    options = {} if kind is None else {"kind": kind}
+    return engine(to)(*place, encoder, **options, replace=replace)

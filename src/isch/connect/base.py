@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -29,24 +29,31 @@ from isch.search.results import Results
 BATCH_ROWS = 16_384
 
 
-class Source(Protocol):
+class Source(ABC):
     """Codes with keys and metadata that can be read from beginning to end, any number of times."""
 
     where: str  # how messages call it
+    mark: Mark  # which model made the codes
 
-    @property
-    def mark(self) -> Mark:
-        """Which model made the codes."""
-        ...
+    @abstractmethod
+    def __len__(self) -> int:
+        """How many items there are."""
 
-    def __len__(self) -> int: ...
-
+    @abstractmethod
     def batches(self) -> Iterator[Batch]:
         """All items, some thousands at a time."""
-        ...
+
+    def close(self) -> None:  # noqa: B027  # a source without anything to close need not say so
+        """Let go of files and connections."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
 
 
-class Store(ABC):
+class Store(Source):
     """Codes in an engine.
 
     Parameters
@@ -134,25 +141,8 @@ class Store(ABC):
     ) -> Results:
         """The k nearest items of each query, nearest first, as ``isch.Index.search`` gives them."""
 
-    @abstractmethod
-    def batches(self) -> Iterator[Batch]:
-        """All items, some thousands at a time."""
-
-    def finish(self) -> None:  # noqa: B027  # most engines have everything in place
+    def finish(self) -> None:  # most engines have everything in place
         """Build what is quicker to build when all items are there; to be called after many were added."""
-
-    def close(self) -> None:  # noqa: B027  # an engine without anything to close need not say so
-        """Let go of the engine."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self.close()
-
-    @abstractmethod
-    def __len__(self) -> int:
-        """How many items there are."""
 
     @abstractmethod
     def _upsert(self, keys: Sequence[Key], codes: Codes, metadata: Sequence[str | None]) -> None:

@@ -24,6 +24,7 @@ from isch.files import check_writable, replacing
 from isch.locks import locked, note
 from isch.search.catalog import Key
 from isch.search.filters import Where
+from isch.search.folder import digest
 from isch.search.index import Batch
 
 
@@ -93,7 +94,7 @@ class FileStore(EngineStore):
         engine = self._current()
         with replacing(self.path) as temporary:
             self._write(engine, temporary)
-            self._sidecar.note("built", self._state(temporary))  # moving it changes neither its size nor its time
+            self._sidecar.note("built", self._state(temporary))
             self._sidecar.move(self._beside)
         self._changed = False
         self._unlock()
@@ -148,7 +149,7 @@ class FileStore(EngineStore):
         if (
             self._engine is None
             and not self._stale
-            and self.path.exists()
+            and self.path.is_file()
             and self._sidecar.fact("built") == self._state(self.path)
         ):
             with suppress(FileError):
@@ -165,9 +166,8 @@ class FileStore(EngineStore):
         return np.empty((0, width(self.n_bits)), np.uint8) if first is None else first[1]
 
     def _state(self, path: Path) -> str:
-        """What tells whether the engine's file is the one that was written."""
-        info = path.stat()
-        return f"{self.kind} {info.st_size} {info.st_mtime_ns}"
+        """What tells whether the engine's file is the one that was written: engines crash on some damaged files."""
+        return f"{self.kind} {digest(path)}"
 
     def _touched(self) -> None:
         """The engine's file is not up to date from now on."""

@@ -10,6 +10,7 @@ from isch.codes import Codes
 from isch.connect.base import Store
 from isch.connect.mark import Mark
 from isch.distances import Distance
+from isch.encoder import Encoder
 from isch.search import rerank as reranking
 from isch.search.catalog import Key
 from isch.search.filters import Where
@@ -51,6 +52,11 @@ class Local(Store):
         if replace or existing is None:
             Index.create(path, self.encoder, n_bits=None if self.encoder else self.n_bits).close()
         self.index = Index.open(path)
+
+    @property
+    def model(self) -> Encoder | None:
+        """The encoder that the index keeps, whether or not this store was opened with one."""
+        return self.index.encoder if self.index.has_model else None
 
     @property
     def distance(self) -> Distance:

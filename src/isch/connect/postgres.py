@@ -6,24 +6,20 @@ an index with ``bit_hamming_ops``, which takes up to 64,000 bits.
 
 import struct
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
-from isch.codes import Codes, pack
+from isch.codes import Codes
 from isch.connect.base import BATCH_ROWS, opening, parsed
 from isch.connect.candidates import Candidate, EngineStore
 from isch.connect.mark import Mark
-from isch.connect.retry import retried
-from isch.errors import FileError, FormatError, InputError, ParameterError, require, unknown
+from isch.connect.pgserver import Server, from_bits, to_bits
+from isch.errors import FormatError, InputError, ParameterError, unknown
 from isch.search.catalog import Key
 from isch.search.filters import Where
 from isch.search.index import Batch
 
 KINDS = ("exact", "hnsw")
 HNSW_BITS = 64_000
-CONNECT_SECONDS = 10
 MAX_NAME = 63
 _COLUMNS = {"key": "text", "numbered": "boolean", "code": "bit", "metadata": "jsonb"}
 
@@ -61,10 +57,8 @@ class Postgres(EngineStore):
             raise ParameterError(f"table must be a name of 1 to {MAX_NAME} bytes; got {table!r}")
         if kind is not None and kind not in KINDS:
             raise unknown("kind", kind, KINDS)
-        self._url, self.table, self.where = url, table, f"table {table!r}"
-        self._psycopg = require("psycopg", "postgres")
-        self._connection: Any = None
-        self._connect()
+        self.table, self.where = table, f"table {table!r}"
+        self._server = Server(url, self.where)
         with opening(self):
             existing = None if replace else self._existing()
             super().__init__(encoder, n_bits, existing)
@@ -85,16 +79,16 @@ class Postgres(EngineStore):
         return int(self._run(self._sql("SELECT count(*) FROM {table}"))[0][0])
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
+        self._server.close()
 
     def _upsert(self, keys: Sequence[Key], codes: Codes, metadata: Sequence[str | None]) -> None:
         rows = b"".join(_binary_rows(keys, codes, metadata, self.n_bits))
-        retried(lambda: self._copy(rows), self._reconnect, self._lost)
+        self._server.retried(lambda: self._copy(rows))
 
     def _copy(self, rows: bytes) -> None:
         """Rows go into a temporary table by binary COPY, then in one statement into the table."""
-        with self._translated(), self._connection.transaction(), self._connection.cursor() as cursor:
+        connection = self._server.connection
+        with connection.transaction(), connection.cursor() as cursor:
             cursor.execute(self._sql("CREATE TEMP TABLE arriving (LIKE {table}) ON COMMIT DROP"))
             with cursor.copy("COPY arriving (key, numbered, code, metadata) FROM STDIN (FORMAT BINARY)") as copy:
                 copy.write(_COPY_HEADER + rows + _COPY_END)
@@ -115,15 +109,14 @@ class Postgres(EngineStore):
     def batches(self) -> Iterator[Batch]:
         """All items, some thousands at a time, as they are at one moment."""
         query = self._sql("SELECT key, numbered, code::text, metadata::text FROM {table}")
-        with self._translated(), self._connection.transaction(), self._connection.cursor("reading") as cursor:
-            cursor.execute(query)
-            while rows := cursor.fetchmany(BATCH_ROWS):
-                yield Batch(
-                    [_key(key, numbered) for key, numbered, *_ in rows],
-                    np.stack([_from_text(text) for _, _, text, _ in rows]),
-                    [parsed(note, self.where) for *_, note in rows],
-                    None,
-                )
+        for rows in self._server.stream(query, BATCH_ROWS):
+            keys, numbered, texts, notes = zip(*rows, strict=True)
+            yield Batch(
+                [int(key) if number else key for key, number in zip(keys, numbered, strict=True)],
+                from_bits(texts, self.n_bits, self.where),
+                [parsed(note, self.where) for note in notes],
+                None,
+            )
 
     def _nearest(self, codes: Codes, k: int, where: Where | None) -> list[list[Candidate]]:
         from isch.connect.jsonb import condition
@@ -134,120 +127,72 @@ class Postgres(EngineStore):
             f"SELECT key, numbered, code::text, metadata::text, code <~> %s::bit({{bits}}) FROM {{table}} "
             f"WHERE {sql} ORDER BY {order} LIMIT %s"
         )
-        texts = [_to_text(code, self.n_bits) for code in codes]
+        texts = [to_bits(code, self.n_bits) for code in codes]
         found = self._searched(query, [[text, *values, text, k] for text in texts], k)
         return [[self._candidate(row) for row in rows] for rows in found]
 
     def _candidate(self, row: Any) -> Candidate:
         key, numbered, text, metadata, distance = row
-        return Candidate(_key(key, numbered), _from_text(text), int(distance), parsed(metadata, self.where))
+        code = from_bits([text], self.n_bits, self.where)[0]
+        return Candidate(int(key) if numbered else key, code, int(distance), parsed(metadata, self.where))
 
     def _searched(self, query: Any, values: list[list[Any]], k: int) -> list[list[Any]]:
         """Rows of one search for each list of values, with settings that hold for these alone."""
 
         def search() -> list[list[Any]]:
-            with self._translated(), self._connection.transaction():
+            connection = self._server.connection
+            with connection.transaction():
                 if self.kind == "hnsw":
-                    self._connection.execute(f"SET LOCAL hnsw.ef_search = {min(1000, max(100, 2 * k))}")
-                    self._connection.execute("SET LOCAL hnsw.iterative_scan = strict_order")
+                    connection.execute(f"SET LOCAL hnsw.ef_search = {min(1000, max(100, 2 * k))}")
+                    connection.execute("SET LOCAL hnsw.iterative_scan = strict_order")
                 else:
-                    self._connection.execute("SET LOCAL enable_indexscan = off")
-                return [list(self._connection.execute(query, some).fetchall()) for some in values]
+                    connection.execute("SET LOCAL enable_indexscan = off")
+                return [list(connection.execute(query, some).fetchall()) for some in values]
 
-        return retried(search, self._reconnect, self._lost)
+        return self._server.retried(search)
 
     def _create(self, replace: bool) -> None:
         if self.n_bits < 1:
             raise ParameterError(f"n_bits must be at least 1; got {self.n_bits}")
         self._run("CREATE EXTENSION IF NOT EXISTS vector")
-        with self._translated(), self._connection.transaction():
+        connection = self._server.connection
+        with self._server.translated(), connection.transaction():
             if replace:
-                self._connection.execute(self._sql("DROP TABLE IF EXISTS {table}"))
-            self._connection.execute(
+                connection.execute(self._sql("DROP TABLE IF EXISTS {table}"))
+            connection.execute(
                 self._sql(
                     "CREATE TABLE {table} (key text, numbered boolean, code bit({bits}) NOT NULL, metadata jsonb, "
                     "PRIMARY KEY (key, numbered))"
                 )
             )
-            literal = self._psycopg.sql.Literal(str(self.mark))
-            self._connection.execute(self._sql("COMMENT ON TABLE {table} IS {mark}", mark=literal))
+            connection.execute(self._sql("COMMENT ON TABLE {table} IS {mark}", mark=str(self.mark)))
 
     def _existing(self) -> Mark | None:
         """The mark of the table, if there is one; refuses a table of another shape."""
-        columns = dict(
-            self._run(
-                "SELECT a.attname, t.typname FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid "
-                "WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped",
-                [self._quoted()],
-            )
-        )
+        columns = {name: kind.partition("(")[0] for name, kind in self._server.columns(self.table).items()}
         if not columns:
             return None
-        wanted = {name: {"boolean": "bool"}.get(kind, kind) for name, kind in _COLUMNS.items()}
-        if columns != wanted:
+        if columns != _COLUMNS:
             raise FormatError(
-                f"{self.where} exists with another shape: expected columns {_listed(wanted)}; got {_listed(columns)}; "
-                "replace=True or --replace overwrites it"
+                f"{self.where} exists with another shape: expected columns {_listed(_COLUMNS)}; "
+                f"got {_listed(columns)}; replace=True or --replace overwrites it"
             )
-        comment = self._run("SELECT obj_description(to_regclass(%s), 'pg_class')", [self._quoted()])[0][0]
+        quoted = self._server.quoted(self.table)
+        comment = self._run("SELECT obj_description(to_regclass(%s), 'pg_class')", [quoted])[0][0]
         return Mark.parse(comment, self.where)
 
     def _has_index(self) -> bool:
         sql = "SELECT count(*) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam "
-        return bool(
-            self._run(f"{sql} WHERE i.indrelid = to_regclass(%s) AND a.amname = 'hnsw'", [self._quoted()])[0][0]
-        )
+        quoted = self._server.quoted(self.table)
+        return bool(self._run(f"{sql} WHERE i.indrelid = to_regclass(%s) AND a.amname = 'hnsw'", [quoted])[0][0])
 
-    def _quoted(self) -> str:
-        return str(self._psycopg.sql.Identifier(self.table).as_string(self._connection))
-
-    def _sql(self, text: str, **more: Any) -> Any:
-        """A statement with the table's name and the number of bits put in safely."""
-        sql = self._psycopg.sql
-        bits = sql.Literal(getattr(self, "mark", Mark(1)).n_bits)
-        return sql.SQL(text).format(table=sql.Identifier(self.table), bits=bits, **more)
+    def _sql(self, text: str, **values: Any) -> Any:
+        """A statement with the table's name, the number of bits and other values put in safely."""
+        literals = {name: self._server.literal(value) for name, value in (values | {"bits": self.n_bits}).items()}
+        return self._server.sql(text, self.table, **literals)
 
     def _run(self, statement: Any, values: Sequence[Any] = ()) -> list[Any]:
-        def run() -> list[Any]:
-            with self._translated():
-                cursor = self._connection.execute(statement, values)
-                return list(cursor.fetchall()) if cursor.description else []
-
-        return retried(run, self._reconnect, self._lost)
-
-    def _connect(self) -> None:
-        try:
-            self._connection = self._psycopg.connect(self._url, autocommit=True, connect_timeout=CONNECT_SECONDS)
-        except self._psycopg.Error as error:
-            raise FileError(f"PostgreSQL cannot be reached: {self._worded(error)}") from None
-        except (ValueError, TypeError):
-            raise ParameterError(
-                "the URL of PostgreSQL is not valid; expected postgresql://user@host/database"
-            ) from None
-
-    def _reconnect(self) -> None:
-        self._connection.close()
-        self._connect()
-
-    def _lost(self, error: BaseException) -> bool:
-        """Whether an error means that the connection was lost, so that trying again can help."""
-        return isinstance(error, FileError) and bool(self._connection.closed or self._connection.broken)
-
-    def _worded(self, error: BaseException) -> str:
-        """PostgreSQL's words without the password."""
-        text = " ".join(str(error).split())
-        try:
-            password = self._psycopg.conninfo.conninfo_to_dict(self._url).get("password")
-        except self._psycopg.Error:
-            return "the URL is not valid; expected postgresql://user@host/database"
-        return text.replace(str(password), "***") if password else text
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except self._psycopg.Error as error:
-            raise FileError(f"{self.where}: {self._worded(error)}") from None
+        return self._server.run(statement, values)
 
 
 _COPY_HEADER = b"PGCOPY\n\xff\r\n\0" + struct.pack("!II", 0, 0)
@@ -264,18 +209,6 @@ def _binary_rows(keys: Sequence[Key], codes: Codes, metadata: Sequence[str | Non
         numbered = struct.pack("!i?", 1, isinstance(key, int))
         json = _NULL if note is None else struct.pack("!iB", 1 + len(note.encode()), 1) + note.encode()
         yield b"".join((_FIELDS, struct.pack("!i", len(text)), text, numbered, bits, code.tobytes(), json))
-
-
-def _key(text: str, numbered: bool) -> Key:
-    return int(text) if numbered else text
-
-
-def _to_text(code: Codes, n_bits: int) -> str:
-    return bytes(np.unpackbits(code, count=n_bits) + ord("0")).decode()
-
-
-def _from_text(bits: str) -> Codes:
-    return pack(np.frombuffer(bits.encode(), np.uint8)[None] == ord("1")).ravel()
 
 
 def _listed(columns: dict[str, str]) -> str:

@@ -61,12 +61,12 @@ def check_k(k: int) -> None:
         raise ParameterError(f"k must be an integer of at least 1; got {k!r}")
 
 
-def check_codes(codes: Any, n_bits: int, where: str) -> Codes:
-    """Codes of the right type and width whose padding bits are zero."""
+def check_codes(codes: Any, n_bits: int, where: str, first: int = 0) -> Codes:
+    """Codes of the right type and width whose padding bits are zero; ``first`` is the number of the first row."""
     array = packed.check(codes, packed.width(n_bits), f"{where}: codes")
     padding = 2 ** (-n_bits % 8) - 1
     if padding and (array[:, -1] & padding).any():
-        row = int(np.flatnonzero(array[:, -1] & padding)[0])
+        row = first + int(np.flatnonzero(array[:, -1] & padding)[0])
         raise InputError(f"{where}: the bits after bit {n_bits} of a code must be zero; they are not in row {row}")
     return array
 

@@ -1,0 +1,96 @@
+"""Codes in a binary index that somebody made with faiss: flat, IVF or HNSW, with ids or without."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from isch.codes import Codes
+from isch.connect.base import BATCH_ROWS, Source
+from isch.connect.mark import Mark
+from isch.connect.sidecar import Ids
+from isch.connect.wanted import Wanted
+from isch.errors import FormatError, require
+from isch.files import printable, regular
+from isch.search.index import Batch
+
+
+class FaissFile(Source):
+    """The codes of a file of faiss; its ids are the keys."""
+
+    def __init__(self, path: Path, wanted: Wanted) -> None:
+        self.where = printable(path)
+        index = read(path)
+        self._ids, self._codes = _content(index, self.where)
+        if self._codes.size != len(self._ids) * index.code_size or len(self._ids) != index.ntotal:
+            raise FormatError(f"{self.where}: damaged ({len(self._ids)} ids and {self._codes.size} bytes of codes)")
+        self._codes = self._codes.reshape(-1, index.code_size)
+        self.mark = Mark(wanted.length(index.code_size, self.where))
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def batches(self) -> Iterator[Batch]:
+        """All items, some thousands at a time."""
+        for start in range(0, len(self), BATCH_ROWS):
+            keys = self._ids[start : start + BATCH_ROWS].tolist()
+            yield Batch(keys, self._codes[start : start + BATCH_ROWS], [None] * len(keys), None)
+
+
+def read(path: Path) -> Any:
+    """A binary index from a file of faiss."""
+    faiss = require("faiss", "faiss")
+    size = regular(path).stat().st_size
+    try:
+        with _no_larger_than(faiss, size):
+            return faiss.read_index_binary(str(path))
+    except (RuntimeError, MemoryError) as error:
+        words = " ".join(str(error).split()).rpartition("Error: ")[2][:120]
+        raise FormatError(f"{printable(path)}: not a binary index of faiss, or damaged ({words})") from error
+
+
+@contextmanager
+def _no_larger_than(faiss: Any, size: int) -> Iterator[None]:
+    """No array of a file is larger than the file; without the limit a crafted one could ask for all memory."""
+    if not hasattr(faiss, "set_deserialization_vector_byte_limit"):  # faiss before 1.14
+        yield
+        return
+    before = faiss.get_deserialization_vector_byte_limit()
+    faiss.set_deserialization_vector_byte_limit(max(size, 1))
+    try:
+        yield
+    finally:
+        faiss.set_deserialization_vector_byte_limit(before)
+
+
+def _content(index: Any, where: str) -> tuple[Ids, Codes]:
+    """(ids, the bytes of all codes)."""
+    faiss = require("faiss", "faiss")
+    if hasattr(index, "id_map"):
+        ids = faiss.vector_to_array(index.id_map)
+        return ids, _content(faiss.downcast_IndexBinary(index.index), where)[1]
+    if hasattr(index, "invlists"):
+        return _lists(faiss, index)
+    if hasattr(index, "storage"):
+        return _content(faiss.downcast_IndexBinary(index.storage), where)
+    if hasattr(index, "xb"):
+        codes = faiss.vector_to_array(index.xb)
+        return np.arange(codes.size // max(index.code_size, 1)), codes
+    raise FormatError(f"{where}: expected a flat, IVF or HNSW index of faiss; got {type(index).__name__}")
+
+
+def _lists(faiss: Any, index: Any) -> tuple[Ids, Codes]:
+    """All lists of an IVF index, in the order of the ids."""
+    lists, ids, codes = index.invlists, [np.empty(0, np.int64)], [np.empty((0, index.code_size), np.uint8)]
+    if lists is None or lists.code_size != index.code_size:
+        raise FormatError("damaged (its lists have codes of another length)")
+    for number in range(lists.nlist):
+        if size := lists.list_size(number):
+            ids.append(faiss.rev_swig_ptr(lists.get_ids(number), size).copy())
+            flat = faiss.rev_swig_ptr(lists.get_codes(number), size * index.code_size)
+            codes.append(flat.copy().reshape(size, -1))
+    numbers = np.concatenate(ids)
+    order = np.argsort(numbers, kind="stable")
+    return numbers[order], np.concatenate(codes)[order].ravel()
