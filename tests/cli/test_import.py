@@ -112,7 +112,7 @@ def test_damaged_padding_and_repeated_keys(folder: Path, tmp_path: Path, capsys:
         ("import npy codes.npy --key k -o y.isch", "import npy has no columns"),
         ("import npy codes.npy --bits 99 -o y.isch", "its codes have 4 bytes; codes of 99 bits have 13"),
         ("import npy features.npy -o y.isch", "must be packed bytes"),
-        ("import oracle x -o y.isch", "ENGINE"),
+        ("import oracle x -o y.isch", "'oracle' is not one of"),
         ("import npy codes.npy -o x.isch", "exists already"),
         ("import npy codes.npy --model model -o y.isch", "holds codes of 32 bits; got codes of 29 bits"),
         ("import faiss codes.npy -o y.isch", "not a binary index of faiss"),
