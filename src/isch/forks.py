@@ -1,17 +1,20 @@
-"""Forks among threads: a child process has the thread that forked alone, and every lock as it was at that moment.
+"""Forks among threads: a child process has only the thread that forked, and every lock as it was at that moment.
 
-``Lock`` is free in the child whoever held it. ``Gate`` is for what cannot be set free from outside, as the mutexes of a
-C library: a fork waits until no other thread is inside. ``hold`` makes a fork wait for a lock of another package.
+``Lock`` is free in the child, whoever held it. ``Gate`` is for what cannot be freed from outside, such as the mutexes
+of a C library: a fork waits until no other thread is inside. A fork also waits while Numba compiles in another thread.
 """
 
+import concurrent.futures.thread  # noqa: F401 (see the end of this file)
+import logging  # noqa: F401
 import os
+import sys
 import threading
 import weakref
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Protocol
+from typing import Any
 
 
 class Lock:
@@ -77,49 +80,46 @@ class Gate:
         self._inside = Counter({me: self._inside[me]})
 
 
-class Acquirable(Protocol):
-    """A lock of whatever kind."""
-
-    def acquire(self) -> object: ...
-    def release(self) -> object: ...
-
-
-def hold(lock: Acquirable) -> None:
-    """Let the forking thread hold a lock during the fork, so that no other one does."""
-    _held.append(lock)
-
-
-_held: list[Acquirable] = []
 _locks: weakref.WeakSet[Lock] = weakref.WeakSet()
 _gates: weakref.WeakSet[Gate] = weakref.WeakSet()
+_mine = threading.local()  # what the thread that forks has taken
 
-importing = (
-    Gate()
-)  # for imports at first use: a module that another thread was importing cannot be imported in the child
+importing = Gate()  # for imports at first use: the child cannot import a module that another thread was importing
+
+
+def _compiler_lock() -> Any:
+    """Numba's lock, if it is loaded: a child forked while another thread compiles could never compile itself."""
+    return getattr(sys.modules.get("numba.core.compiler_lock"), "global_compiler_lock", None)
 
 
 def _before() -> None:
     for gate in list(_gates):
         gate.close()
-    for lock in _held:
-        lock.acquire()
+    _mine.compiling = _compiler_lock()
+    if _mine.compiling is not None:
+        _mine.compiling.acquire()
+
+
+def _release() -> None:
+    if _mine.compiling is not None:
+        _mine.compiling.release()
 
 
 def _in_parent() -> None:
-    for lock in reversed(_held):
-        lock.release()
+    _release()
     for gate in list(_gates):
         gate.open()
 
 
 def _in_child() -> None:
-    for held in reversed(_held):
-        held.release()
+    _release()
     for lock in list(_locks):
         lock.renew()
     for gate in list(_gates):
         gate.renew()
 
 
-if hasattr(os, "register_at_fork"):  # where there is no fork, nothing need be done
+# Hooks run in the reverse order of their registration. The first two modules above hold locks of their own during a
+# fork, which threads that we wait for may need: they must be registered before us.
+if hasattr(os, "register_at_fork"):  # not on Windows, where processes do not fork
     os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from isch.errors import FileError, FormatError
 from isch.files import reading, replacing
+from isch.lazy import sparse
 from isch.rounded import Rounded
 
 VERSION = 3
@@ -91,14 +91,14 @@ def _take_apart(part: Part, prefix: str, arrays: Arrays) -> dict[str, Any]:
     """The header's entry of a part; its arrays are added to ``arrays``."""
     values: dict[str, Any] = {}
     for name, value in part.learned.items():
-        if isinstance(value, csr_array):
+        if isinstance(value, np.ndarray) and value.dtype != object:
+            arrays[f"{prefix}{name}"] = np.ascontiguousarray(value)
+        elif hasattr(value, "indptr"):  # a sparse matrix in CSR form
             arrays |= {f"{prefix}{name}.{piece}": getattr(value, piece) for piece in ("data", "indices", "indptr")}
             values[name] = {"shape": list(value.shape)}
         elif isinstance(value, Rounded):
             arrays |= {f"{prefix}{name}.packed": value.packed(), f"{prefix}{name}.scales": value.scales}
             values[name] = {"shape": list(value.integers.shape), "bits": value.bits}
-        elif isinstance(value, np.ndarray) and value.dtype != object:
-            arrays[f"{prefix}{name}"] = np.ascontiguousarray(value)
         else:
             values[name] = value
     return {"method": part.method, "parameters": part.parameters, "learned": values}
@@ -121,7 +121,7 @@ def _whole(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def _csr(arrays: Arrays, name: str, entry: dict[str, Any]) -> csr_array:
+def _csr(arrays: Arrays, name: str, entry: dict[str, Any]) -> "sparse.csr_array":
     shape = entry["shape"]
     data, indices, indptr = (arrays[f"{name}.{piece}"] for piece in ("data", "indices", "indptr"))
     if indptr.ndim != 1 or len(indptr) != shape[0] + 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
@@ -130,7 +130,7 @@ def _csr(arrays: Arrays, name: str, entry: dict[str, Any]) -> csr_array:
         raise ValueError(f"{name} has {len(data)} values and {len(indices)} columns for {indptr[-1]} entries")
     if len(indices) and not (indices.min() >= 0 and indices.max() < shape[1]):
         raise ValueError(f"{name} has a column outside its {shape[1]} columns")
-    return csr_array((data, indices, indptr), shape=(shape[0], shape[1]))
+    return sparse.csr_array((data, indices, indptr), shape=(shape[0], shape[1]))
 
 
 def _rounded(arrays: Arrays, name: str, entry: dict[str, Any]) -> Rounded:

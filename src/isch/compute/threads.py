@@ -1,7 +1,6 @@
 """Work shared out among threads, results in order. It may be nested, abandoned half-way, and go on after a fork."""
 
 import os
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -126,25 +125,6 @@ def _cores() -> int:
     return count() or 1
 
 
-def _compiler_lock() -> Any:
-    """Numba's lock, if it is loaded: a child forked while another thread compiles could never compile itself."""
-    module = sys.modules.get("numba.core.compiler_lock")
-    return getattr(module, "global_compiler_lock", None)
-
-
-def _before_fork() -> None:
-    _forking.lock = _compiler_lock()
-    if _forking.lock is not None:
-        _forking.lock.acquire()
-
-
-def _after_fork() -> None:
-    if _forking.lock is not None:
-        _forking.lock.release()
-
-
-_forking = threading.local()
 _pool = _Pool()
 if hasattr(os, "register_at_fork"):  # not on Windows, where processes do not fork
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
     os.register_at_fork(after_in_child=_pool.__init__)  # type: ignore[misc]

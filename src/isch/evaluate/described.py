@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from scipy.sparse import issparse
-
 from isch import describe
 from isch import features as sources
 from isch.describe.files import kept
@@ -18,6 +16,7 @@ from isch.evaluate.local import local_vlad
 from isch.evaluate.prepare import DataSpec
 from isch.features import Block, Features
 from isch.features.write import Writer
+from isch.lazy import issparse
 
 
 def features_of(dataset: Dataset, spec: DataSpec, cache: Path) -> Features:

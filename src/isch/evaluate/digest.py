@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
 from isch import progress
 from isch.evaluate.datasets import Dataset
 from isch.features import Features
 from isch.files import replacing
+from isch.lazy import issparse
 
 ROWS_AT_ONCE = 4096
 

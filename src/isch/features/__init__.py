@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
 from isch.errors import FileError, InputError
 from isch.features.arrays import ArrayFeatures, DaskFeatures
@@ -16,6 +15,7 @@ from isch.features.formats import SUFFIXES
 from isch.features.shards import OPEN, ShardedFeatures, shard_paths
 from isch.features.sparse import check_indices, checked
 from isch.files import printable
+from isch.lazy import issparse
 
 __all__ = [
     "SUFFIXES",

@@ -2,13 +2,14 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse, vstack
 
-Block = NDArray[Any] | csr_array  # some consecutive rows of a feature matrix: dense, or sparse in CSR form
+from isch.lazy import issparse, sparse
+
+Block = Union[NDArray[Any], "sparse.csr_array"]  # consecutive rows of a feature matrix, dense or sparse
 
 SLAB_BYTES = 64 << 20  # what a source with slow random access reads at once
 
@@ -129,9 +130,9 @@ class Subset(SlabFeatures):
 
 def stack(blocks: Sequence[Block]) -> Block:
     """Blocks one below the other; sparse if all of them are."""
-    sparse = [block for block in blocks if isinstance(block, csr_array)]
-    if sparse and len(sparse) == len(blocks):
-        return csr_array(vstack(sparse))
+    matrices = [block for block in blocks if issparse(block)]
+    if matrices and len(matrices) == len(blocks):
+        return sparse.csr_array(sparse.vstack(matrices))
     return np.concatenate([dense(block, None) for block in blocks])
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from isch.errors import InputError
 from isch.features.base import Block
+from isch.lazy import issparse
 
 LARGEST = float(np.finfo(np.float32).max)
 COLUMNS = 1 << 27  # more are a damaged or crafted header, not a feature vector

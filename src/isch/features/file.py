@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from isch.errors import FileError, FormatError, IschError
 from isch.features import formats
 from isch.features.base import Block, Features
 from isch.files import check_regular, printable, regular
+from isch.lazy import issparse
 
 INFLATION = 10_000  # bytes of values per byte of file; real features compress far less, a bomb claims far more
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as layout
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse
 
+from isch import lazy
 from isch.errors import FormatError
 from isch.features import sparse
 from isch.features.arrays import ArrayFeatures
@@ -44,7 +44,7 @@ def open_features(path: Path, member: str | None) -> Features:
 def write(path: Path, content: Content) -> None:
     """``features``, or what ``scipy.sparse.load_npz`` expects; ``names``, ``labels``; attachments beside it."""
     matrix = stack(list(content.blocks()))
-    arrays: dict[str, Any] = sparse.parts(matrix) if issparse(matrix) else {"features": matrix}
+    arrays: dict[str, Any] = sparse.parts(matrix) if lazy.issparse(matrix) else {"features": matrix}
     write_beside(path, content)
     with replacing(path) as temporary, temporary.open("wb") as file:
         np.savez(file, **arrays, names=np.array(content.names, np.str_), labels=np.array(content.labels, np.str_))
@@ -82,7 +82,7 @@ class Members:
         with self._archive.open(self._entries[name]) as file:
             return np.asarray(layout.read_array(file, allow_pickle=False))
 
-    def sparse(self) -> csr_array:
+    def sparse(self) -> "lazy.sparse.csr_array":
         """The sparse matrix that ``scipy.sparse.save_npz`` has written, checked."""
         kind = self.load("format").item()
         kind = kind.decode() if isinstance(kind, bytes) else kind

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import bsr_array, coo_array, csc_array, csr_array, dia_array
 
+from isch import lazy
 from isch.errors import InputError
 from isch.features.checks import check_matrix, check_memory
 
-COMPRESSED = {"csr": csr_array, "csc": csc_array, "bsr": bsr_array}
+COMPRESSED = ("csr", "csc", "bsr")
 PARTS = {
     "csr": ("data", "indices", "indptr"),
     "csc": ("data", "indices", "indptr"),
@@ -19,7 +19,7 @@ PARTS = {
 }
 
 
-def checked(matrix: Any, where: str) -> csr_array:
+def checked(matrix: Any, where: str) -> "lazy.sparse.csr_array":
     """A SciPy sparse matrix of any kind as CSR.
 
     Parameters
@@ -37,7 +37,7 @@ def checked(matrix: Any, where: str) -> csr_array:
     check_matrix(matrix.shape, matrix.dtype, where)
     check_memory(8 * matrix.shape[0], where)  # the row pointers of CSR, whatever the matrix has now
     check_indices(matrix, where)
-    return csr_array(matrix.tocsr())
+    return lazy.sparse.csr_array(matrix.tocsr())
 
 
 def check_indices(matrix: Any, where: str) -> None:
@@ -58,13 +58,13 @@ def check_indices(matrix: Any, where: str) -> None:
         _check_range(matrix.offsets, 1 - matrix.shape[0], matrix.shape[1], "offset", where)
 
 
-def parts(matrix: csr_array) -> dict[str, NDArray[Any]]:
+def parts(matrix: "lazy.sparse.csr_array") -> dict[str, NDArray[Any]]:
     """The arrays that ``scipy.sparse.save_npz`` would store."""
     arrays = {part: getattr(matrix, part) for part in PARTS["csr"]}
     return {"format": np.array(b"csr"), "shape": np.array(matrix.shape), **arrays}
 
 
-def assembled(kind: str, parts: dict[str, NDArray[Any]], shape: tuple[int, int], where: str) -> csr_array:
+def assembled(kind: str, parts: dict[str, NDArray[Any]], shape: tuple[int, int], where: str) -> "lazy.sparse.csr_array":
     """The CSR matrix of the arrays that ``scipy.sparse.save_npz`` stores (see ``PARTS``)."""
     for name, array in parts.items():
         expected = {"bsr": 3, "dia": 2}.get(kind, 1) if name == "data" else 1
@@ -76,10 +76,10 @@ def assembled(kind: str, parts: dict[str, NDArray[Any]], shape: tuple[int, int],
     data, *indices = (parts[name] for name in PARTS[kind])
     try:
         if kind in COMPRESSED:
-            return checked(COMPRESSED[kind]((data, *indices), shape=shape), where)
+            return checked(getattr(lazy.sparse, f"{kind}_array")((data, *indices), shape=shape), where)
         if kind == "dia":
-            return checked(dia_array((data, indices[0]), shape=shape), where)
-        return checked(coo_array((data, tuple(indices)), shape=shape), where)
+            return checked(lazy.sparse.dia_array((data, indices[0]), shape=shape), where)
+        return checked(lazy.sparse.coo_array((data, tuple(indices)), shape=shape), where)
     except ValueError as error:
         raise error if isinstance(error, InputError) else InputError(f"{where}: {error}") from error
 

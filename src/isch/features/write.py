@@ -16,7 +16,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from isch.errors import FileError, FormatError, InputError
 from isch.features import formats, npz, sparse
@@ -24,6 +23,7 @@ from isch.features.base import Block, stack
 from isch.features.content import Content
 from isch.features.file import in_our_words
 from isch.files import check_writable, replacing
+from isch.lazy import issparse
 from isch.locks import locked
 
 PART_BYTES = 32 << 20

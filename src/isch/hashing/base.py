@@ -5,6 +5,7 @@ callable from a block of rows to the real numbers whose signs are the bits. Open
 saving are written once, here.
 """
 
+import importlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,13 +13,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from isch import codes, compute, distances, learned
 from isch import features as feature_sources
 from isch.codes import Codes
 from isch.errors import InputError, ParameterError
 from isch.features import Block, Features, dense, finite
+from isch.lazy import issparse
 from isch.learned import Array, Expected, Optional
 from isch.learner import Learner
 from isch.models import Part
@@ -63,6 +64,7 @@ class Hasher(Learner):
             finite.
         """
         self._check_parameters()
+        importlib.import_module("scipy.linalg")  # only a BLAS that is loaded can be limited to one thread
         features = self._open(X, reset=True)
         self.n_samples_ = len(features)
         if len(features) < 2:

@@ -6,14 +6,19 @@ D is stored transposed: ``atoms`` is (k, d), one atom of unit length per row.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse
 
-from isch import compute, kmeans, progress
+from isch import compute, progress
 from isch.features import Block, Features, dense
+from isch.lazy import Lazy, issparse, sparse
+
+if TYPE_CHECKING:
+    from isch import kmeans
+else:
+    kmeans = Lazy("isch.kmeans")
 
 Atoms = NDArray[np.float32]
 
@@ -154,7 +159,7 @@ class ClusterSums(compute.Reduction[Sums]):
     def block(self, block: Block, start: int) -> Sums:
         n = block.shape[0]
         present, place = np.unique(self.labels[start : start + n], return_inverse=True)
-        chosen = csr_array((np.ones(n, np.float32), (place, np.arange(n))), shape=(len(present), n))
+        chosen = sparse.csr_array((np.ones(n, np.float32), (place, np.arange(n))), shape=(len(present), n))
         if issparse(block):
             return present, dense(chosen @ block) - chosen.sum(axis=1)[:, None] * self.mean
         return present, chosen @ (dense(block) - self.mean)

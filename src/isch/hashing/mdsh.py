@@ -12,14 +12,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
-from scipy.spatial.distance import pdist
 
 from isch import compute, distances
 from isch.errors import InputError, IschWarning
 from isch.features import Block, Features
 from isch.hashing import pca
 from isch.hashing.base import LinearHasher, Projector
+from isch.lazy import distance as between
+from isch.lazy import linalg
 from isch.learned import Array, Expected, check_range
 from isch.parameters import BITS, POSITIVE, Interval
 
@@ -203,7 +203,7 @@ def eigenfunctions(shares: Vector, extent: float, sigma: float) -> tuple[Vector,
     joint = p[:, None] * affinity * p
     degrees = joint.sum(axis=0)
     scale = 1 / np.sqrt(degrees)
-    values, vectors = eigh(scale[:, None] * (np.diag(degrees) - joint) * scale)
+    values, vectors = linalg.eigh(scale[:, None] * (np.diag(degrees) - joint) * scale)
     peaks = vectors[np.abs(vectors).argmax(axis=0), np.arange(len(p))]
     return values, scale[:, None] * vectors * np.where(peaks < 0, -1.0, 1.0)
 
@@ -234,4 +234,4 @@ def _mean_distance(
 ) -> float:
     """The mean distance between two rows, from at most ``count`` of them."""
     some = rows if len(rows) <= count else np.sort(rng.choice(rows, count, replace=False))
-    return float(pdist(compute.load(features, some, mean).astype(np.float64)).mean()) or 1.0
+    return float(between.pdist(compute.load(features, some, mean).astype(np.float64)).mean()) or 1.0

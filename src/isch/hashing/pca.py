@@ -9,14 +9,13 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from isch import compute
 from isch.errors import InputError, IschWarning
 from isch.features import Block, Features, Subset, dense
 from isch.hashing.base import centred
+from isch.lazy import issparse, linalg
 
 EXACT_LIMIT = 4096
 OVERSAMPLING = 16
@@ -83,7 +82,7 @@ class Moments(compute.Sum):
 def leading(matrix: NDArray[np.float64], count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(eigenvectors (d, count), eigenvalues), largest eigenvalue first; each vector's largest entry is positive."""
     d = len(matrix)
-    values, vectors = scipy.linalg.eigh(matrix, subset_by_index=(d - count, d - 1))
+    values, vectors = linalg.eigh(matrix, subset_by_index=(d - count, d - 1))
     vectors = vectors[:, ::-1]
     peaks = vectors[np.abs(vectors).argmax(axis=0), np.arange(count)]
     return vectors * np.where(peaks < 0, -1.0, 1.0), np.maximum(values[::-1], 0.0)

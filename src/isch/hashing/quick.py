@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from isch.features import Block, dense
 from isch.hashing.base import Linear, centred
+from isch.lazy import issparse
 
 LARGEST = np.float32(127)
 AT_ONCE = 256  # rows rounded and multiplied while they are in the cache

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import qr, svd
 
 from isch import progress
 from isch.compute import Arrays, Sum, run, single_threaded_blas
+from isch.lazy import linalg
 
 Matrix = NDArray[np.floating[Any]]
 
@@ -84,13 +84,13 @@ def procrustes(BtZ: NDArray[np.float64]) -> NDArray[np.float64]:
 
     If BᵀZ = P S Qᵀ is the thin singular value decomposition, R is Q Pᵀ.
     """
-    P, _, Qt = svd(BtZ, full_matrices=False)
+    P, _, Qt = linalg.svd(BtZ, full_matrices=False)
     return np.asarray((P @ Qt).T)
 
 
 def random(rows: int, rng: np.random.Generator, columns: int | None = None) -> NDArray[np.float64]:
     """A matrix from the Haar measure with orthonormal columns, or rows if it is wide; square by default."""
     columns = columns or rows
-    Q, triangle = qr(rng.standard_normal((max(rows, columns), min(rows, columns))), mode="economic")
+    Q, triangle = linalg.qr(rng.standard_normal((max(rows, columns), min(rows, columns))), mode="economic")
     Q *= np.where(np.diag(triangle) < 0, -1.0, 1.0)
     return np.asarray(Q.T if columns > rows else Q)

@@ -9,9 +9,9 @@ factor of H⁻¹, an error e at feature i is followed by the change −e U_ij / 
 """
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
+from isch.lazy import linalg
 from isch.rounded import Rounded
 
 DAMPING = 0.01  # of the mean variance, added to every variance: features that never vary must not divide by zero
@@ -56,8 +56,8 @@ class Feedback:
         variances = np.diag(covariance)
         self._order = np.argsort(-variances, kind="stable")
         damped = covariance + np.eye(len(covariance)) * (DAMPING * variances.mean())
-        inverse = scipy.linalg.inv(damped[np.ix_(self._order, self._order)])
-        self._upper = scipy.linalg.cholesky((inverse + inverse.T) / 2)
+        inverse = linalg.inv(damped[np.ix_(self._order, self._order)])
+        self._upper = linalg.cholesky((inverse + inverse.T) / 2)
 
     def round(self, W: Matrix, scales: Scales, bits: int) -> tuple[Matrix, NDArray[np.float64]]:
         """(integers, error of each column)."""

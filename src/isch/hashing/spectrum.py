@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh, qr, svd
 
 from isch import progress
+from isch.lazy import linalg
 
 Atoms = NDArray[np.float32]
 Vector = NDArray[np.float64]
@@ -91,7 +91,7 @@ def sampled_bases(atoms: Atoms, n_bits: int, n_blocks: int, rng: np.random.Gener
     for group in np.array_split(order[:chosen], min(n_blocks, chosen)):
         tolerance = max(atoms.shape[1], len(group)) * np.finfo(np.float32).eps
         for _ in range(REDRAWS):
-            U, s, _ = svd(atoms[group].T.astype(np.float64), full_matrices=False)
+            U, s, _ = linalg.svd(atoms[group].T.astype(np.float64), full_matrices=False)
             if s[-1] > tolerance * s[0]:
                 break
             pool = rng.permutation(np.concatenate([group, spare]))
@@ -108,7 +108,7 @@ def randomized(atoms: Atoms, n_bits: int, rng: np.random.Generator) -> Spectrum:
             Y = np.zeros_like(Q)
             for slab in slabs(atoms):
                 Y += slab.T @ (slab @ Q)
-            Q = qr(Y, mode="economic", overwrite_a=True)[0]
+            Q = linalg.qr(Y, mode="economic", overwrite_a=True)[0]
             advance(1)
     ritz, vectors = ritz_pairs(atoms, Q)
     count, middle = min(n_bits, rank_of(ritz, atoms)), typical(telling(completed(ritz, atoms), atoms))
@@ -123,7 +123,7 @@ def ritz_pairs(atoms: Atoms, U: NDArray[Any]) -> tuple[Vector, NDArray[Any]]:
     for slab in slabs(atoms):
         A = (slab @ narrow).astype(np.float64)
         AAt += A.T @ A
-    eigenvalues, vectors = eigh(AAt)
+    eigenvalues, vectors = linalg.eigh(AAt)
     return np.maximum(eigenvalues[::-1], 0), U @ vectors[:, ::-1].astype(U.dtype)
 
 

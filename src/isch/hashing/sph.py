@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from isch import compute, distances, progress
 from isch.errors import InputError, IschWarning
 from isch.features import Block, Features
 from isch.hashing.base import Hasher, Projector, centred
+from isch.lazy import issparse
 from isch.learned import Array, Expected
 from isch.parameters import BITS, POSITIVE
 

@@ -5,7 +5,7 @@ Everything is sorted by (distance, row): ties are never left to chance.
 
 import operator
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,10 +14,18 @@ from isch import codes as packed
 from isch.codes import Codes
 from isch.distances import HAMMING, Distance, Hamming, ProductAffinity, SphericalHamming, WeightedHamming
 from isch.errors import InputError, ParameterError
-from isch.search import hamming, ranking, scores, selection
-from isch.search.hamming import Source
-from isch.search.kernels import LANES
-from isch.search.scores import Floats, Measure
+from isch.lazy import Lazy
+from isch.search import plain
+from isch.search.lookups import Floats, costs, half_byte_tables
+from isch.search.source import LANES, Source
+
+if TYPE_CHECKING:
+    from isch.search import hamming, ranking, scores, selection
+    from isch.search.scores import Measure
+else:
+    hamming, ranking, scores, selection = (
+        Lazy(f"isch.search.{name}") for name in ("hamming", "ranking", "scores", "selection")
+    )
 
 Distances = NDArray[np.int32] | NDArray[np.float32]
 Ranked = tuple[Distances, NDArray[np.int64]]
@@ -106,6 +114,8 @@ def nearest(
     """
     source = _source(codes)
     wanted = packed.check(queries, source.n_bytes, "queries")
+    if isinstance(distance, Hamming) and plain.allowance.grants(len(wanted), source.n_rows, source.words):
+        return plain.nearest(source, wanted, _whole("k", k, 1), _numbered(mask, source.n_rows))
     search = _Restricted.to(source, mask, k, len(wanted))
     if search.k == 0 or len(wanted) == 0:
         return _empty(len(wanted), search.k, distance), np.empty((len(wanted), search.k), np.int64)
@@ -190,12 +200,14 @@ def asymmetric_distances(
     if chosen.size and not (chosen.min() >= 0 and chosen.max() < len(table)):
         raise InputError(f"rows must be within 0..{len(table) - 1}; got {chosen.min()}..{chosen.max()}")
     each = np.ascontiguousarray(np.broadcast_to(chosen, (len(values), chosen.shape[-1])), np.int64)
+    if plain.allowance.grants(len(values), chosen.shape[-1], source.words):
+        return plain.sums_of_candidates(source, each, half_byte_tables(*costs(values), source.words))
     out = np.empty(each.shape, np.float32)
 
     def score(span: tuple[int, int]) -> None:
         some = slice(*span)
-        lookups = scores.half_byte_tables(*scores.costs(values[some]), source.words)
-        scores.sums_of_candidates(source.data, each[some], lookups, out[some])
+        tables = half_byte_tables(*costs(values[some]), source.words)
+        scores.sums_of_candidates(source.data, each[some], tables, out[some])
 
     hamming.on_all_cores(score, hamming.spans(len(values)))
     return out
@@ -230,13 +242,21 @@ class _Restricted(NamedTuple):
         """Rows of the whole source."""
         return rows if self.taken is None else self.taken[rows]
 
-    def least(self, measures: Iterator[tuple[slice, Measure]], n_queries: int) -> tuple[Floats, NDArray[np.int64]]:
+    def least(self, measures: Iterator[tuple[slice, "Measure"]], n_queries: int) -> tuple[Floats, NDArray[np.int64]]:
         """The k least by the measures of parts of the queries."""
         found, rows = np.empty((n_queries, self.k), np.float32), np.empty((n_queries, self.k), np.int64)
         for some, measure in measures:
             n = len(found[some])
             found[some], rows[some] = ranking.nearest(self.source, measure, n, self.k, self.mask)
         return found, self.original(rows)
+
+
+def _numbered(allowed: NDArray[Any] | None, n_rows: int) -> NDArray[np.int64] | None:
+    """The numbers of the rows that a mask allows; None: all."""
+    if allowed is None:
+        return None
+    _check_allowed(allowed, n_rows)
+    return np.flatnonzero(allowed) if allowed.dtype == np.bool_ else allowed
 
 
 def _check_allowed(allowed: NDArray[Any], n_rows: int) -> None:
@@ -253,7 +273,7 @@ def _check_allowed(allowed: NDArray[Any], n_rows: int) -> None:
     )
 
 
-def _measures(queries: Codes, distance: Distance, words: int) -> Iterator[tuple[slice, Measure]]:
+def _measures(queries: Codes, distance: Distance, words: int) -> Iterator[tuple[slice, "Measure"]]:
     """The measure of each part of the queries."""
     for some in _at_once(len(queries)):
         match distance:

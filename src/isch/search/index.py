@@ -23,11 +23,11 @@ from isch.distances import HAMMING, Distance
 from isch.encoder import Encoder
 from isch.errors import FileError, FormatError, InputError
 from isch.forks import Lock
+from isch.lazy import Lazy
 from isch.search import intake
 from isch.search import keys as key_rules
 from isch.search import rerank as reranking
 from isch.search.catalog import VERSION, Key
-from isch.search.duplicates import Duplicates, duplicates
 from isch.search.filters import Where
 from isch.search.folder import building, checked, model_file, write_empty
 from isch.search.items import Metadata
@@ -38,6 +38,9 @@ from isch.search.writer import Rows, Writer, writing
 
 if TYPE_CHECKING:
     from isch.hashing.base import Hasher
+    from isch.search import duplicates as near_duplicates
+else:
+    near_duplicates = Lazy("isch.search.duplicates")
 
 WAIT_SECONDS = 5.0
 BATCH_ROWS = 16_384
@@ -201,12 +204,12 @@ class Index:
         distances, rows = snapshot.nearest(asked, k, self.distance, snapshot.allowed(where, None))
         return collected(rows, snapshot.items(rows), distances, None)
 
-    def duplicates(self, radius: int) -> Duplicates:
+    def duplicates(self, radius: int) -> "near_duplicates.Duplicates":
         """Groups of items whose codes differ in at most ``radius`` bits, every two of a group; also as pairs.
 
         Each item is in one group at most, and each group says the largest distance inside it.
         """
-        return duplicates(self._now, radius)
+        return near_duplicates.duplicates(self._now, radius)
 
     def similar(self, key: Any, k: int = 10, *, where: Where | None = None) -> Results:
         """The k items whose codes are nearest to that of an item, without itself."""
@@ -217,7 +220,7 @@ class Index:
         code = snapshot.codes(np.array([row]))
         distances, rows = snapshot.nearest(code, k + 1, self.distance, snapshot.allowed(where, None))
         others = (rows[0] != row).nonzero()[0][:k]
-        return collected(rows[:, others], snapshot.items(np.unique(rows)), distances[:, others], None)
+        return collected(rows[:, others], snapshot.items(rows), distances[:, others], None)
 
     def get(self, key: Any) -> Item | None:
         """The item under a key, or None."""

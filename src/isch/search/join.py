@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from isch import compute
 from isch.search import hamming
 from isch.search.buckets import EVERY, Keys, Rows, Words, row_bits, rows_of, sorted_keys
-from isch.search.kernels import LANES
 from isch.search.pair_kernels import (
     Agreement,
     Found,
@@ -24,6 +23,7 @@ from isch.search.pair_kernels import (
     pairs_of_tiles,
 )
 from isch.search.parts import Division
+from isch.search.source import LANES
 
 BLOCK_PAIRS = 1 << 21
 CACHED_BYTES = 1 << 17

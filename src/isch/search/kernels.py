@@ -9,22 +9,19 @@ The vectors are LLVM's own, so the same kernel serves any CPU.
 
 from typing import Any, NamedTuple
 
+import numpy.ma  # noqa: F401 (else Numba imports it at the first call, perhaps while another thread forks)
 from llvmlite import ir
 from llvmlite.binding import get_host_cpu_features
 from numba import config, njit, types
 from numba.core import cgutils
-from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic
 
-from isch import forks
+from isch.search.source import LANES
 
-LANES = 8
 _WORD = ir.IntType(64)
 _VECTOR = ir.VectorType(_WORD, LANES)
 _FLAGS = ir.VectorType(ir.IntType(1), LANES)
 _UNROLLED = (1, 2, 4)
-
-forks.hold(global_compiler_lock)  # a child could compile nothing if another thread of ours was just compiling
 
 
 class _Scan:

@@ -7,7 +7,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from isch.search.kernels import LANES
+from isch.search.source import LANES
 
 _WORD = ir.IntType(64)
 _LANES = ir.VectorType(_WORD, LANES)

@@ -11,8 +11,9 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from isch.search.kernels import LANES, group_widths, next_hit, place
+from isch.search.kernels import group_widths, next_hit, place
 from isch.search.selection import _lowest_bit, _step
+from isch.search.source import LANES
 
 WIDTH = max(group_widths())
 FEW = 16  # rows of a bucket that are compared one by one

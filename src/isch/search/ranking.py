@@ -4,9 +4,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from isch.search.hamming import Source, on_all_cores, spans
-from isch.search.kernels import LANES
-from isch.search.scores import Floats, Measure
+from isch.search.hamming import on_all_cores, spans
+from isch.search.lookups import Floats
+from isch.search.scores import Measure
+from isch.search.source import LANES, Source
 
 BLOCK_TILES = 128
 _NO_KEY = np.iinfo(np.uint64).max

@@ -16,25 +16,14 @@ from numpy.typing import NDArray
 from isch.codes import Codes, unpack
 from isch.distances import ProductAffinity
 from isch.search import hamming
-from isch.search.hamming import Source
-from isch.search.kernels import LANES
+from isch.search.lookups import Floats, costs, half_byte_tables
+from isch.search.source import LANES, Source
 
-Floats = NDArray[np.float32]
 Measure = Callable[[Source], Floats]
 """The distances (queries, rows) of some queries to all rows of a block."""
 
 SIDE_BY_SIDE = 16
 AFFINITIES = 256  # rows whose affinities to a query are computed side by side
-_PATTERNS = (np.arange(16)[:, None] >> np.arange(3, -1, -1) & 1).astype(np.float32)
-
-
-def half_byte_tables(unset: Floats, is_set: Floats, words: int) -> Floats:
-    """What each half-byte adds: (query, half-byte, 16), from what each bit (query, bit) adds when 0 and when 1."""
-    n, n_bits = unset.shape
-    at_zero, at_one = (np.zeros((n, 64 * words), np.float32) for _ in range(2))
-    at_zero[:, :n_bits], at_one[:, :n_bits] = unset, is_set
-    low, high = at_zero.reshape(n, -1, 4), at_one.reshape(n, -1, 4)
-    return np.asarray(low @ (1 - _PATTERNS.T) + high @ _PATTERNS.T, np.float32)
 
 
 @intrinsic(prefer_literal=True)
@@ -109,11 +98,6 @@ def sums_over_bits(unset: Floats, is_set: Floats, words: int) -> Measure:
         return out
 
     return measure
-
-
-def costs(projections: Floats) -> tuple[Floats, Floats]:
-    """What each bit adds to the asymmetric distance when it is 0 and when it is 1: |z_i| where the sign differs."""
-    return np.maximum(projections, 0), np.maximum(-projections, 0)
 
 
 def asymmetric(projections: Floats, words: int) -> Measure:

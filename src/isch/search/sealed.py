@@ -19,7 +19,7 @@ from isch.codes import Codes, width
 from isch.errors import FileError, FormatError
 from isch.files import plain
 from isch.search.exact import tiles
-from isch.search.kernels import LANES
+from isch.search.source import LANES
 
 MAGIC = b"ISCHSEG\0"
 VERSION = 2

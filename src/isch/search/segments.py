@@ -16,8 +16,8 @@ from isch.codes import Codes, width
 from isch.errors import FormatError
 from isch.search import items
 from isch.search.catalog import Catalog, DeadRow, SegmentRow
-from isch.search.kernels import LANES
 from isch.search.sealed import CODES, DEAD, FEATURES, READ_BYTES, SegmentFile, SegmentWriter
+from isch.search.source import LANES
 
 
 def gather(table: NDArray[np.uint64], rows: NDArray[np.integer[Any]], n_bytes: int) -> Codes:

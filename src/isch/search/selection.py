@@ -13,8 +13,9 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from isch.search import row_kernels
-from isch.search.kernels import LANES, next_hit, place
+from isch.search.kernels import next_hit, place
 from isch.search.layout import lay_out
+from isch.search.source import LANES
 
 BLOCK_BYTES = 1 << 17
 NOTHING = np.iinfo(np.int32).max

@@ -146,14 +146,14 @@ class Snapshot:
     def _owners(self, rows: Rows) -> Iterator[tuple[Segment, NDArray[np.bool_], Rows]]:
         """(segment, which of the rows are its own, their places in it)."""
         owners = np.searchsorted(self.offsets, rows, side="right") - 1
-        for i in np.unique(owners):
+        for i in sorted(set(owners.tolist())):
             here = owners == i
             yield self.segments[i], here, rows[here] - self.offsets[i]
 
     def items(self, rows: Rows) -> dict[int, tuple[Key, Metadata]]:
         """(key, metadata) of rows."""
         found: dict[int, tuple[Key, Metadata]] = {}
-        wanted = np.unique(rows)
+        wanted = np.array(sorted(set(rows.ravel().tolist())), np.int64)
         for segment, here, local in self._owners(wanted):
             named = segment.items.named(local.tolist())
             found.update((row, named[place]) for row, place in zip(wanted[here].tolist(), local.tolist(), strict=True))
