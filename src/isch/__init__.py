@@ -26,7 +26,7 @@ _HOMES = {  # beside the classes of hashing methods, which their registry names
 }
 _MODULES = {
     *("codes", "compute", "connect", "datasets", "describe", "distances", "errors", "evaluate", "features", "hashing"),
-    *("progress", "search"),
+    *("neighbors", "progress", "search"),
 }
 
 

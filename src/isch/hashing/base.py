@@ -19,6 +19,7 @@ from isch import features as feature_sources
 from isch.codes import Codes
 from isch.errors import InputError, ParameterError
 from isch.features import Block, Features, dense, finite
+from isch.hashing.output import OutputMixin
 from isch.lazy import issparse
 from isch.learned import Array, Expected, Optional
 from isch.learner import Learner
@@ -28,7 +29,7 @@ from isch.rounded import Rounded
 Projector = Callable[[Block], NDArray[np.floating[Any]]]  # a function or an object of plain data, so that it pickles
 
 
-class Hasher(Learner):
+class Hasher(OutputMixin, Learner):
     """Base class of all hashing methods.
 
     A hasher is a scikit-learn transformer: ``fit`` learns from features, ``transform`` returns packed codes.
@@ -87,12 +88,13 @@ class Hasher(Learner):
         Returns
         -------
         ndarray of uint8, (n, ceil(n_bits / 8))
-            Packed codes in ``numpy.packbits`` order.
+            Packed codes in ``numpy.packbits`` order; a data frame of them where ``set_output`` asked for it.
         """
         features = self._open_fitted(X)
         out = np.empty((len(features), codes.width(self.n_bits)), np.uint8)
         compute.collect(Encoding(self._projecting(features, exact)), features, out)
-        return out
+        contained: Codes = self._contained(out, X)
+        return contained
 
     def encode(self, X: Any, *, exact: bool = True) -> Iterator[Codes]:
         """Compute codes block by block, for results larger than memory.

@@ -77,7 +77,7 @@ def _encoded(features: Features, encoder: Encoder, keep: str | None) -> Iterator
         yield from ((codes, None) for codes in encoder.hasher.encode(features))
         return
     for start, block in features.batches(max(KEPT_ROWS, KEPT_BYTES // (features.shape[1] * features.dtype.itemsize))):
-        yield encoder.hasher.transform(block), _kept(block, keep, features.where, start)
+        yield encoder.hasher.transform(feature_sources.open(block)), _kept(block, keep, features.where, start)
 
 
 def _kept(block: Any, dtype: str, where: str, start: int) -> NDArray[Any]:
