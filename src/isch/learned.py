@@ -60,6 +60,16 @@ def check(expected: Expected, learned: Mapping[str, Any], sizes: Mapping[str, An
     return known
 
 
+def shortened(expected: Expected, learned: Mapping[str, Any], letter: str, size: int) -> dict[str, Any]:
+    """The arrays that have a side of this letter, cut to their first ``size`` entries along it."""
+    arrays = {name: form.of if isinstance(form, Optional) else form for name, form in expected.items()}
+    return {
+        name: np.ascontiguousarray(learned[name][tuple(slice(size if side == letter else None) for side in form.shape)])
+        for name, form in arrays.items()
+        if isinstance(form, Array) and letter in form.shape and learned.get(name) is not None
+    }
+
+
 def check_range(name: str, numbers: NDArray[Any], stop: int) -> None:
     """Refuse numbers that are used to choose one of ``stop`` things and lie outside 0 … stop − 1."""
     if numbers.size and not (numbers.min() >= 0 and numbers.max() < stop):

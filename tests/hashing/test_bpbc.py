@@ -80,7 +80,7 @@ def test_shapes_that_do_not_multiply_are_refused(X: NDArray[np.float64], paramet
         ({"n_bits": 6, "shape": (2, 12), "code_shape": (3, 2)}, ((2, 3), (12, 2))),
         ({"n_bits": 30}, ((4, 5), (6, 6))),
         ({"n_bits": 29}, ((1, 1), (24, 29))),
-        ({"n_bits": 96}, ((4, 8), (6, 12))),
+        ({"n_bits": 96}, ((4, 12), (6, 8))),
     ],
 )
 def test_more_bits_than_a_side_has_make_its_rows_orthonormal(
@@ -91,3 +91,26 @@ def test_more_bits_than_a_side_has_make_its_rows_orthonormal(
     for matrix in (hasher.left_, hasher.right_):
         np.testing.assert_allclose(np.linalg.svd(matrix, compute_uv=False), 1, atol=1e-5)
     assert (np.diff(hasher.objective_) >= -1e-4 * hasher.objective_[:-1]).all()
+
+
+def test_the_order_of_the_code_shape_has_the_smaller_quantisation_error() -> None:
+    """The rows of each matrix lie in a plane, or its columns do."""
+    rng = np.random.default_rng(0)
+    flat = rng.normal(size=(400, 8, 2)) @ rng.normal(size=(2, 8))
+    for matrices, best in ((flat, (4, 2)), (flat.transpose(0, 2, 1), (2, 4))):
+        hasher = isch.BPBC(n_bits=8, shape=(8, 8)).fit(matrices.reshape(400, 64))
+        assert (hasher.left_.shape[1], hasher.right_.shape[1]) == best
+
+
+def test_quantisation_error_is_the_distance_to_the_codes(X: NDArray[np.float64]) -> None:
+    hasher = isch.BPBC(n_bits=6).fit(X)
+    rows = X.astype(np.float32)
+    Z = rows @ np.kron(hasher.left_, hasher.right_)
+    want = np.square(np.where(Z >= 0, 1, -1) - Z).sum()
+    assert bpbc.quantization_error(rows, hasher.left_, hasher.right_) == pytest.approx(want, rel=1e-5)
+
+
+def test_shapes_that_cannot_be_turned() -> None:
+    assert bpbc.turnable((28, 28), (4, 8))
+    assert not bpbc.turnable((28, 28), (8, 8))
+    assert not bpbc.turnable((16, 49), (16, 32))

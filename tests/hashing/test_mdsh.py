@@ -115,3 +115,15 @@ def test_limits_and_degenerate_data_are_told() -> None:
         isch.MDSH(n_bits=4, sigma=0.03).fit(np.random.default_rng(2).normal(size=(600, 3)))
     with pytest.raises(InputError, match="sigma = 1e-05 is far below the spacing"), pytest.warns(IschWarning):
         isch.MDSH(n_bits=4, sigma=1e-5).fit(np.random.default_rng(2).normal(size=(600, 3)))
+
+
+def test_the_sign_of_a_function_does_not_hang_on_rounding() -> None:
+    """Odd functions of an even distribution have their largest modulus at both ends, with opposite signs."""
+    even = np.concatenate([np.arange(1, 16), np.arange(15, 0, -1)]) / 240
+    _, functions = mdsh.eigenfunctions(even, 3.0, 0.4)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        noisy = functions * (1 + 1e-12 * rng.standard_normal(functions.shape))
+        np.testing.assert_array_equal(mdsh.signs(noisy), 1)
+        np.testing.assert_array_equal(mdsh.signs(-noisy), -1)
+    assert (functions[0, 1:4] > 0).all()

@@ -8,7 +8,9 @@ saving are written once, here.
 import importlib
 import os
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,6 +26,7 @@ from isch.lazy import issparse
 from isch.learned import Array, Expected, Optional
 from isch.learner import Learner
 from isch.models import Part
+from isch.parameters import Interval
 from isch.rounded import Rounded
 
 Projector = Callable[[Block], NDArray[np.floating[Any]]]  # a function or an object of plain data, so that it pickles
@@ -150,6 +153,26 @@ class Hasher(OutputMixin, Learner):
         """
         raise ParameterError(f"{self._label} has no matrix of weights to round; expected a linear method such as isch")
 
+    def prefix(self, n_bits: int) -> Self:
+        """The same method for the first bits only: its codes are the first bits of the codes of this one.
+
+        ISCH and ITQ have it where they were learned with ``nested=True``, and are good at 64, 128, 256, … bits; LSH and
+        PCAH are good at any length.
+
+        Parameters
+        ----------
+        n_bits : int
+            Bits per code, at most as many as now.
+
+        Returns
+        -------
+        Hasher
+            A new one. For multiples of 8 its codes are ``codes[:, : n_bits // 8]``.
+        """
+        raise ParameterError(
+            f"the first bits of {self._label} are no code of their own; expected nested=True of isch or itq"
+        )
+
     @property
     def distance(self) -> distances.Distance:
         """How codes of this method are compared."""
@@ -211,6 +234,7 @@ class LinearHasher(Hasher):
     """A method whose bits are the signs of a linear map of centred data: z = (x − μ) L = x L − μ L."""
 
     _learns: ClassVar[Expected] = {"mean_": Array("float64", "d"), "projection_": Array("float32", "d", "m")}
+    _nests: ClassVar[bool] = False  # whether the first bits of a code are always a code of the method
     mean_: NDArray[np.float64]  # μ
     projection_: NDArray[np.float32]  # L
     scales_: NDArray[np.float32]  # of the columns of L, and
@@ -226,6 +250,18 @@ class LinearHasher(Hasher):
         from isch.hashing.compressed import compressed
 
         return compressed(self, bits, data)
+
+    def prefix(self, n_bits: int) -> Self:
+        if not (self._nests or getattr(self, "nested", False)):
+            return super().prefix(n_bits)
+        self._check_fitted()
+        if n_bits not in Interval(Integral, 1, self.n_bits, closed="both"):
+            raise ParameterError(f"n_bits must be a whole number from 1 to {self.n_bits}; got {n_bits!r:.40}")
+        short = copy(self).set_params(n_bits=n_bits)
+        short.__dict__ |= learned.shortened(self._expected(), vars(self), "m", n_bits)
+        if hasattr(self, "scales_"):
+            short.scales_ = self.scales_[:n_bits]
+        return short
 
     def _part(self) -> Part:
         part = super()._part()

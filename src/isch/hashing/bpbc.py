@@ -37,8 +37,8 @@ class BPBC(Hasher):
         (d₁, d₂): each row of the features is read as a d₁ × d₂ matrix, row by row. Good choices are (K, 128) for VLAD
         with K words, (21, K) for LLC and (81, 256) for LE. By default, the factors of d nearest to a square.
     code_shape : tuple of two int, optional
-        (c₁, c₂) of the matrix of bits. By default, the factors of ``n_bits`` nearest to a square that lose
-        least of ``shape``.
+        (c₁, c₂) of the matrix of bits. By default, the factors of ``n_bits`` nearest to a square that lose least of
+        ``shape``; both orders of them are learned, and the one with the smaller quantisation error is kept.
     learn : bool
         Whether to learn the projections; otherwise they are random and orthonormal.
     n_iter : int
@@ -50,6 +50,7 @@ class BPBC(Hasher):
     """
 
     name = "bpbc"
+    revision = 2
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_bits": [BITS],
         "shape": [tuple, list, None],
@@ -95,12 +96,16 @@ class BPBC(Hasher):
         shape, code_shape = choose_shapes(d, self.n_bits, shape, code_shape)
         rng = self._rng()
         self.mean_ = compute.mean(features)
-        left, right = (random(rows, rng, columns) for rows, columns in zip(shape, code_shape, strict=True))
+        left, right = start(shape, code_shape, rng)
         trace: list[float] = []
         if self.learn:
             X = compute.load(features, compute.sample(features, self.max_samples, rng), self.mean_)
             X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-            left, right, trace = learn(X, left, right, self.n_iter)
+            starts = [(left, right)]
+            if self.code_shape is None and turnable(shape, code_shape):
+                starts.append(start(shape, code_shape[::-1], rng))
+            found = [learn(X, *one, self.n_iter) for one in starts]
+            left, right, trace = min(found, key=lambda one: quantization_error(X, one[0], one[1]))
         self.left_, self.right_ = left.astype(np.float32), right.astype(np.float32)
         self.objective_ = np.array(trace, np.float64)
 
@@ -160,6 +165,39 @@ def learn(
             left = procrustes(total)
             advance(1)
     return left, right, trace
+
+
+def start(shape: Pair, code_shape: Pair, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Random (R₁, R₂) with orthonormal columns, or rows where there are more bits than a side has."""
+    left, right = (random(rows, rng, columns) for rows, columns in zip(shape, code_shape, strict=True))
+    return left, right
+
+
+def turnable(shape: Pair, code_shape: Pair) -> bool:
+    """Whether the code shape in the other order is another one that keeps as much rank."""
+    (d1, d2), (c1, c2) = shape, code_shape
+    return c1 != c2 and min(d1, c2) * min(d2, c1) == min(d1, c1) * min(d2, c2)
+
+
+def quantization_error(X: NDArray[np.float32], left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
+    """Σ ‖B − R₁ᵀ X R₂‖² over the rows of X."""
+    (total,) = compute.run(SquaredErrors(left.astype(np.float32), right.astype(np.float32)), X)
+    return float(total[0])
+
+
+@dataclass(frozen=True)
+class SquaredErrors(compute.Sum):
+    """Σ (1 − |z|)² over the values of the matrices of a block."""
+
+    left: NDArray[np.float32]
+    right: NDArray[np.float32]
+
+    def zero(self) -> compute.Arrays:
+        return (np.zeros(1),)
+
+    def block(self, block: Any, _: int) -> compute.Arrays:
+        values = bilinear(block.reshape(-1, len(self.left), len(self.right)), self.left, self.right)
+        return (np.square(1 - np.abs(values)).sum(dtype=np.float64, keepdims=True).reshape(1),)
 
 
 @dataclass(frozen=True)

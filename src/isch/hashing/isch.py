@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from isch import compute
 from isch.errors import InputError, IschWarning, ParameterError
 from isch.features import Features, Subset
-from isch.hashing import diagnostics, dictionary, rotation, spectrum
+from isch.hashing import diagnostics, dictionary, nested, rotation, spectrum
 from isch.hashing.base import Linear, LinearHasher, Projecting
 from isch.hashing.dictionary import Atoms, Tree
 from isch.hashing.spectrum import Spectrum
@@ -72,6 +72,8 @@ class ISCH(LinearHasher):
         Iterations of the rotation.
     max_samples : int
         Rows to learn from, drawn at random when there are more. The mean always uses all rows.
+    nested : bool
+        Whether the first 64, 128, 256, … bits are to be good codes too: ``prefix(64)`` is then a hasher of its own.
     keep_dictionary : bool
         Whether ``save`` also writes the dictionary.
     random_state : int, RandomState or None
@@ -93,6 +95,7 @@ class ISCH(LinearHasher):
         "eta": [Interval(Real, 0, None, closed="neither")],
         "n_iter": [POSITIVE],
         "max_samples": [Interval(Integral, 2, None, closed="left")],
+        "nested": ["boolean"],
         "keep_dictionary": ["boolean"],
         "random_state": ["random_state"],
     }
@@ -131,6 +134,7 @@ class ISCH(LinearHasher):
         eta: float = 0.05,
         n_iter: int = 50,
         max_samples: int = 100_000,
+        nested: bool = False,
         keep_dictionary: bool = False,
         random_state: Any = 0,
     ) -> None:
@@ -147,11 +151,14 @@ class ISCH(LinearHasher):
         self.eta = eta
         self.n_iter = n_iter
         self.max_samples = max_samples
+        self.nested = nested
         self.keep_dictionary = keep_dictionary
         self.random_state = random_state
 
     def _fit(self, features: Features) -> None:
         rng = self._rng()
+        if self.nested and self.block_size:
+            raise ParameterError(f"nested=True learns one rotation without blocks; got block_size = {self.block_size}")
         if self.n_bits % (self.block_size or 1):
             raise ParameterError(f"block_size must divide n_bits = {self.n_bits}; got {self.block_size}")
         self.mean_ = compute.mean(features)
@@ -163,6 +170,8 @@ class ISCH(LinearHasher):
 
     def _n_blocks(self, n_pairs: int) -> int:
         """Q, from the block size ℓ: m = Q ℓ, or as few blocks as may be where nothing divides evenly."""
+        if self.nested:
+            return 1
         if self.block_size:
             return self.n_bits // self.block_size
         size = max(s for s in range(1, BLOCK_LIMIT + 1) if n_pairs % s == 0)
@@ -219,11 +228,12 @@ class ISCH(LinearHasher):
         self.projection_ = np.empty((len(W), self.n_bits), np.float32)
         signs = np.empty((len(Z), self.n_bits), np.bool_)
         self.quantization_errors_ = []
+        learn = nested.learn if self.nested else rotation.learn
         parts = np.array_split(np.arange(self.n_bits), len(pairs.blocks))
         for number, (block, bits) in enumerate(zip(pairs.blocks, parts, strict=True)):
             label = f"rotation {number + 1} of {len(parts)}"
             coordinates = np.ascontiguousarray(Z[:, block])
-            learned = rotation.learn(coordinates, self.n_iter, rng, label=label, n_bits=len(bits))
+            learned = learn(coordinates, self.n_iter, rng, label=label, n_bits=len(bits))
             R = learned.matrix.astype(np.float32)
             self.projection_[:, bits] = W[:, block] @ R
             signs[:, bits] = coordinates @ R >= 0

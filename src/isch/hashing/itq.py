@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from isch import compute
 from isch.features import Features
-from isch.hashing import pca, rotation
+from isch.hashing import nested, pca, rotation
 from isch.hashing.base import LinearHasher
 from isch.learned import Array, Expected
 from isch.parameters import BITS, POSITIVE
@@ -31,6 +31,8 @@ class ITQ(LinearHasher):
         Rows to learn the rotation from, drawn at random when there are more. The principal directions use all rows.
     random_state : int, RandomState or None
         Seed of the first rotation and of the drawn rows.
+    nested : bool
+        Whether the first 64, 128, 256, … bits are to be good codes too: ``prefix(64)`` is then a hasher of its own.
     """
 
     name = "itq"
@@ -39,21 +41,31 @@ class ITQ(LinearHasher):
         "n_iter": [POSITIVE],
         "max_samples": [POSITIVE],
         "random_state": ["random_state"],
+        "nested": ["boolean"],
     }
     _learns: ClassVar[Expected] = {"errors_": Array("float64", "rounds")}
     errors_: NDArray[np.float64]  # mean square of B − V R before each round
 
-    def __init__(self, n_bits: int = 128, n_iter: int = 50, max_samples: int = 100_000, random_state: Any = 0) -> None:
+    def __init__(
+        self,
+        n_bits: int = 128,
+        n_iter: int = 50,
+        max_samples: int = 100_000,
+        random_state: Any = 0,
+        nested: bool = False,
+    ) -> None:
         self.n_bits = n_bits
         self.n_iter = n_iter
         self.max_samples = max_samples
         self.random_state = random_state
+        self.nested = nested
 
     def _fit(self, features: Features) -> None:
         rng = self._rng()
         basis = pca.spanning(features, self.n_bits, rng)
         rows = compute.sample(features, self.max_samples, rng)
-        learned = rotation.learn(pca.project_rows(features, rows, basis), self.n_iter, rng, n_bits=self.n_bits)
+        learn = nested.learn if self.nested else rotation.learn
+        learned = learn(pca.project_rows(features, rows, basis), self.n_iter, rng, n_bits=self.n_bits)
         self.mean_ = basis.mean
         self.projection_ = (basis.directions @ learned.matrix).astype(np.float32)
         self.errors_ = np.asarray(learned.errors, np.float64)

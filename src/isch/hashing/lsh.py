@@ -26,6 +26,7 @@ class LSH(LinearHasher):
     """
 
     name = "lsh"
+    _nests = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_bits": [BITS],
         "random_state": ["random_state"],

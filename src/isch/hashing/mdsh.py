@@ -51,6 +51,7 @@ class MDSH(LinearHasher):
     """
 
     name = "mdsh"
+    revision = 2
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_bits": [BITS],
         "sigma": [Interval(Real, 0, None, closed="neither"), None],
@@ -204,8 +205,19 @@ def eigenfunctions(shares: Vector, extent: float, sigma: float) -> tuple[Vector,
     degrees = joint.sum(axis=0)
     scale = 1 / np.sqrt(degrees)
     values, vectors = linalg.eigh(scale[:, None] * (np.diag(degrees) - joint) * scale)
-    peaks = vectors[np.abs(vectors).argmax(axis=0), np.arange(len(p))]
-    return values, scale[:, None] * vectors * np.where(peaks < 0, -1.0, 1.0)
+    functions = scale[:, None] * vectors
+    return values, functions * signs(functions)
+
+
+def signs(functions: NDArray[np.float64]) -> Vector:
+    """1 or −1 for each function, so that its first value of at least half its largest modulus is positive.
+
+    A function and its negative are equally good solutions, but thresholds other than the median cut them at different
+    places. The largest value itself tells nothing where a function has two of the same size and opposite sign.
+    """
+    moduli = np.abs(functions)
+    first = (moduli >= moduli.max(axis=0) / 2).argmax(axis=0)
+    return np.where(functions[first, np.arange(functions.shape[1])] < 0, -1.0, 1.0)
 
 
 def assign_bits(functions: list[Eigenfunction], n_bits: int) -> tuple[list[Eigenfunction], Vector]:

@@ -29,6 +29,7 @@ class PCAH(LinearHasher):
     """
 
     name = "pcah"
+    _nests = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_bits": [BITS],
         "random_state": ["random_state"],
@@ -61,6 +62,7 @@ class PCARR(PCAH):
     """
 
     name = "pcarr"
+    _nests = False
     _learns: ClassVar[Expected] = {"variances_": Array("float64", "r")}
 
     def _fit(self, features: Features) -> None:
