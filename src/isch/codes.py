@@ -40,7 +40,7 @@ def check(codes: ArrayLike, n_bytes: int | None = None, name: str = "codes") -> 
     if array.ndim == 1:
         array = array[None]
     if array.ndim != 2 or array.shape[1] == 0:
-        raise InputError(f"{name} must be a matrix (n, bytes) with at least one byte a code; got shape {array.shape}")
+        raise InputError(f"{name} must be a matrix (n, bytes) with at least one byte per code; got shape {array.shape}")
     if n_bytes is not None and array.shape[1] != n_bytes:
         raise InputError(f"{name} must be {n_bytes} bytes wide; got {array.shape[1]} bytes")
     return np.ascontiguousarray(array)

@@ -30,9 +30,9 @@ class WeightedHamming:
 class ProductAffinity:
     """−asinh of the affinity of multidimensional spectral hashing (Weiss, Fergus, Torralba 2012).
 
-    Bits are ±1. Within each group of bits the affinity is Π_k (1 + Σ_{i of coordinate k} w_i a_i b_i); the groups add
-    up. The paper's − 1 a group is a constant and would drown small products; asinh keeps the order of products over
-    hundreds of coordinates within single precision.
+    Bits are ±1. The affinity of a group of bits is Π_k (1 + Σ_{i of coordinate k} w_i a_i b_i); groups are added up.
+    The paper subtracts 1 per group, a constant in which small products would be lost. asinh keeps the order of products
+    over hundreds of coordinates within single precision.
     """
 
     weights: NDArray[np.float32]

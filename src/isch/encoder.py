@@ -1,4 +1,4 @@
-"""From a picture or a feature vector to a code: what an index, a page and an outside engine speak to.
+"""From a picture or a feature vector to a code. Indexes, pages and outside engines all use an ``Encoder``.
 
 encoder = Encoder(hasher, describer)          # describer: how pictures become vectors; None if only vectors come in
 encoder.codes(["cat.jpg", "dog.jpg"])         # uint8 (2, n_bits / 8)
@@ -123,7 +123,7 @@ class Encoder:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """The encoder of a model file: one that ``save`` wrote, or that of a hasher alone."""
+        """Load the encoder of a model file, which ``Encoder.save`` or ``Hasher.save`` wrote."""
         from isch.describe import restore as restore_describer
 
         parts = models.read(path).parts
@@ -136,7 +136,7 @@ class Encoder:
 
     @classmethod
     def of(cls, model: Any) -> Self:
-        """An encoder from what a user may give: an encoder, a fitted hasher, or the path of a model file."""
+        """Make an encoder from an encoder, a fitted hasher, or the path of a model file."""
         from isch.hashing.base import Hasher
 
         if isinstance(model, cls):

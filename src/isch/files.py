@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from isch.errors import FileError, FormatError
 
-PATIENCE = 2.0  # seconds that a file which somebody has open is given to be let go, where systems refuse to replace it
+PATIENCE = 2.0  # seconds to wait for a file that somebody has open, on systems that then refuse to replace it
 
 KINDS = {
     stat.S_IFDIR: "a folder",
@@ -52,7 +52,7 @@ def reading(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def content(path: str | os.PathLike[str], largest: int, kind: str) -> bytes:
-    """The bytes of a regular file that has no reason to be large.
+    """The bytes of a regular file that should be small.
 
     Parameters
     ----------
@@ -102,9 +102,9 @@ def _unreadable(path: str | os.PathLike[str], error: OSError | ValueError) -> Fi
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path beside ``path``; it takes the name ``path`` if the block succeeds and vanishes if not.
+    """A temporary path beside ``path``; it is renamed to ``path`` if the block succeeds, and deleted if not.
 
-    A link keeps pointing where it did, and a file that is replaced keeps its permissions.
+    A link keeps its target, and a file that is replaced keeps its permissions.
     """
     target = Path(path).resolve()
     check_writable(target)
@@ -127,7 +127,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def check_writable(target: Path) -> None:
-    """Refuse a target that cannot be written, before the work whose result it is to hold."""
+    """Refuse a target that cannot be written, before the work begins."""
     if not target.parent.is_dir():
         raise FileError(f"cannot write {target}: the folder {target.parent} does not exist")
     if target.exists() and not target.is_file():
@@ -139,7 +139,7 @@ def check_writable(target: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Force a file, or the entries of a folder, to disk. Windows opens no folders, and keeps their entries itself."""
+    """Force a file, or the entries of a folder, to disk. Windows does not open folders and needs no help there."""
     folder = path.is_dir()
     if folder and not hasattr(os, "O_DIRECTORY"):
         return
@@ -151,7 +151,7 @@ def sync(path: Path) -> None:
 
 
 def _rename(temporary: Path, target: Path) -> None:
-    """Take the target's place; Windows refuses while another process has it open, which readers have for moments."""
+    """Replace the target. Windows refuses while another process has it open, so this tries again for a moment."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
@@ -163,7 +163,7 @@ def _rename(temporary: Path, target: Path) -> None:
 
 
 def plain(path: Path) -> Path:
-    """The path, if a regular file is there that is not a link: a file of a folder that we write ourselves.
+    """The path, if it is a regular file and not a link, as all files are in folders that we write ourselves.
 
     Raises
     ------

@@ -74,7 +74,7 @@ class Gate:
             self._changed.notify_all()
 
     def renew(self) -> None:
-        """Forget all threads, of which the child has but one."""
+        """Forget all threads except the one that the child has."""
         me = threading.get_ident()
         self._changed, self._forking = threading.Condition(), None
         self._inside = Counter({me: self._inside[me]})

@@ -19,7 +19,7 @@ Matrix = NDArray[np.float32]
 Labels = NDArray[np.intp]
 
 BLOCK_VALUES = 1 << 22  # scores held at once by one thread
-PORTIONS = 64  # in which the centres are shared out among threads, at most
+PORTIONS = 64  # the largest number of portions of centres that threads work on
 DISPLACEMENT = 1e-7  # of a donor centre's length, when an empty cluster is seeded beside it
 
 
@@ -117,7 +117,7 @@ def reseed(centres: Matrix, sizes: Labels, rng: np.random.Generator) -> Matrix:
 
 @njit(cache=True, nogil=True, fastmath=True)  # type: ignore[untyped-decorator]
 def nearest(scores: Matrix, half_norms: Matrix, labels: Labels) -> None:
-    """labels_i = argmin_j ‖c_j‖²/2 − x_i·c_j, given scores x_i·c_j; a minimum first, so that it runs in vectors."""
+    """labels_i = argmin_j ‖c_j‖²/2 − x_i·c_j, given scores x_i·c_j; the minimum comes first, which vectorises."""
     for i in range(scores.shape[0]):
         best = np.float32(np.finfo(np.float32).max)
         for j in range(scores.shape[1]):

@@ -1,8 +1,8 @@
 """What learned attributes must look like, so that a model file can be checked before any of it is used.
 
 A class declares its attributes: ``{"mean_": Array("float64", "d"), "projection_": Array("float32", "d", "m")}``. Sizes
-are numbers or letters; a letter stands for one number throughout. ``d`` is the number of features, ``m`` that of bits,
-and the name of a parameter is its value.
+are numbers or letters. A letter stands for the same number everywhere: ``d`` is the number of features, ``m`` the
+number of bits, and the name of a parameter stands for its value.
 """
 
 from collections.abc import Mapping
@@ -87,12 +87,12 @@ def _check_array(name: str, value: Any, form: Array, known: dict[str, Any]) -> N
 
 
 def _size(size: int | str, axis: int, shape: tuple[int, ...], known: dict[str, Any]) -> Any:
-    """A number as it is; a letter stands for what it first met."""
+    """A number as it is; a letter stands for the first number it was matched with."""
     return size if isinstance(size, int) else known.setdefault(size, shape[axis] if axis < len(shape) else 1)
 
 
 def _is_a(value: Any, form: type) -> bool:
-    """Whether a value of the header is of a type; whole numbers are counts, and neither is a truth value."""
+    """Whether a value of the header has a type; integers must be counts, and booleans are not numbers."""
     if isinstance(value, bool):
         return form is bool
     if form is int:

@@ -1,7 +1,7 @@
-"""What learns and is saved: hashing methods and descriptors share parameters, checks, random numbers and model files.
+"""What hashing methods and descriptors share: parameters, checks, random numbers and model files.
 
 A learner has the interface of a scikit-learn estimator without inheriting from it, because importing scikit-learn takes
-longer than most searches. It is imported where the caller already uses it, and where it words an error.
+longer than most searches. It is imported only where the caller already uses it, and for its error classes.
 """
 
 import inspect
@@ -24,28 +24,50 @@ class Learner:
     """
 
     name: ClassVar[str]  # in the registry, in model files, at the command line
-    revision: ClassVar[int] = 1  # raised when results change beyond rounding: stored ones of older revisions are stale
+    revision: ClassVar[int] = (
+        1  # raised when results change by more than rounding; stored results of older revisions are stale
+    )
     _parameter_constraints: ClassVar[Constraints] = {}
-    _learns: ClassVar[Expected] = {}  # the attributes of this class; those of its bases come in addition
+    _learns: ClassVar[Expected] = {}  # the attributes of this class, in addition to those of its bases
 
     def fit(self, X: Any, y: None = None) -> Self:
         """Learn from data."""
         raise NotImplementedError
 
     def transform(self, X: Any) -> Any:
-        """Turn data into what was asked for."""
+        """Transform data."""
         raise NotImplementedError
 
     def fit_transform(self, X: Any, y: None = None) -> Any:
-        """Learn from data and transform them."""
+        """Learn from data, then transform it."""
         return self.fit(X, y).transform(X)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters by name; ``deep`` is there for scikit-learn and changes nothing."""
+        """The parameters by name.
+
+        Parameters
+        ----------
+        deep : bool
+            For scikit-learn; changes nothing.
+
+        Returns
+        -------
+        dict
+        """
         return {name: getattr(self, name) for name in self._get_param_names()}
 
     def set_params(self, **params: Any) -> Self:
-        """Change some parameters; they are checked when they are used."""
+        """Change some parameters. They are checked when they are used.
+
+        Parameters
+        ----------
+        **params
+            New values by name.
+
+        Returns
+        -------
+        self
+        """
         known = self._get_param_names()
         for name, value in params.items():
             if name not in known:
@@ -54,7 +76,13 @@ class Learner:
         return self
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write parameters and what was learned as a safetensors file, whole or not at all."""
+        """Write parameters and learned attributes to a safetensors file, whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+            The file; one that exists is replaced.
+        """
         self._check_fitted()
         models.write(path, [self._part()])
 
@@ -73,7 +101,7 @@ class Learner:
 
     @classmethod
     def _restore(cls, parameters: dict[str, Any], learned: dict[str, Any]) -> Self:
-        """The learner with these parameters and learned attributes, refused if they do not fit together."""
+        """The learner with these parameters and learned attributes; refuses them if they do not fit together."""
         learner = cls(**parameters)
         learner._check_constraints()
         learner._check_learned(learned)
@@ -81,7 +109,7 @@ class Learner:
         return learner
 
     def _check_learned(self, attributes: dict[str, Any]) -> dict[str, Any]:
-        """Refuse learned attributes that do not fit the parameters; gives the sizes that letters stand for."""
+        """Refuse learned attributes that do not fit the parameters; returns the sizes that letters stand for."""
         return learned.check(self._expected(), attributes, self.get_params())
 
     @classmethod
@@ -97,7 +125,7 @@ class Learner:
         return np.random.default_rng(seed.randint(2**31 - 1))
 
     def _check_parameters(self) -> None:
-        """Refuse parameters that cannot be used; classes add what a constraint cannot say."""
+        """Refuse parameters that cannot be used; classes add checks that constraints cannot express."""
         self._check_constraints()
 
     def _check_constraints(self) -> None:

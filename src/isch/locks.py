@@ -1,6 +1,6 @@
 """One holder at a time: an advisory lock on a file, with a note beside it that says who holds it.
 
-The lock ends with its process, also a killed one. ``filelock`` knows how on each system.
+The lock ends with its process, even if that is killed. ``filelock`` does this on every system.
 """
 
 import json
@@ -68,7 +68,7 @@ def _refuse_link(path: Path) -> None:
 
 
 def _sign(path: Path) -> None:
-    """Leave our name; on a full disk the lock works without it."""
+    """Write our name; on a full disk the lock works without it."""
     with suppress(OSError):
         note(path).unlink(missing_ok=True)
         with note(path).open("x") as file:

@@ -105,7 +105,7 @@ def _take_apart(part: Part, prefix: str, arrays: Arrays) -> dict[str, Any]:
 
 
 def _put_together(entry: dict[str, Any], prefix: str, arrays: Arrays) -> Part:
-    """The part whose header entry and arrays these are."""
+    """The part described by a header entry and arrays."""
     own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
     made = {whole: make for name in own if (make := MAKERS.get(name.rpartition(".")[2])) and (whole := _whole(name))}
     learned = {name: value for name, value in entry["learned"].items() if name not in made}
@@ -171,7 +171,7 @@ def _check_version(header: dict[str, Any], path: str | os.PathLike[str]) -> None
 
 
 def _matches(header: dict[str, Any], arrays: Arrays) -> bool:
-    """Whether the checksum is right; that of version 1 covers the arrays only."""
+    """Whether the checksum is right; in version 1 it covers only the arrays."""
     if header["version"] > 1:
         return bool(header.get("checksum") == _checksum(arrays, {k: v for k, v in header.items() if k != "checksum"}))
     return bool(header.get("checksum") == _checksum({k.removeprefix("0/"): v for k, v in arrays.items()}))
@@ -190,7 +190,7 @@ def _canonical(header: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON does not know: NumPy values; a random generator is not kept."""
+    """Convert values that JSON does not know: NumPy's. A random generator is not stored."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, np.random.RandomState | np.random.Generator):

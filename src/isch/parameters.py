@@ -1,4 +1,4 @@
-"""What a parameter may be, declared once per class and worded in one place.
+"""Constraints on parameters: declared once per class, with error messages from one place.
 
 ``{"n_bits": [Interval(Integral, 1)], "sigma": [Interval(Real, 0, closed="neither"), None], "learn": ["boolean"]}``: a
 value must meet one of the constraints listed for its parameter. A constraint is an ``Interval``, ``StrOptions``, a

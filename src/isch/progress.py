@@ -32,7 +32,7 @@ def listen(reporter: Reporter) -> Iterator[None]:
 
 
 def task(label: str, total: int, unit: str = "") -> AbstractContextManager[Advance]:
-    """A piece of work of ``total`` steps; gives the function that advances it."""
+    """A piece of work of ``total`` steps; yields the function that advances it."""
     reporter = _listener.get()
     return nullcontext(_ignore) if reporter is None else reporter.task(label, total, unit)
 

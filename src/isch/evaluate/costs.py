@@ -32,7 +32,7 @@ class Meter:
         self.seconds[f"{name}_cpu_seconds"] = round(time.process_time() - cpu, 4)
 
     def peak(self) -> float | None:
-        """The most memory taken at any time beyond that at the start; None where the system does not say."""
+        """The largest amount of memory in use beyond that at the start; None if the system does not tell."""
         highest = _memory("VmHWM")
         return None if self._start is None or highest is None else float(max(0, highest - self._start))
 

@@ -33,18 +33,18 @@ class Outcome:
 def execute(
     experiment: Experiment, store: Store, cache: Path, redo: Iterable[str] = ()
 ) -> Generator[Outcome, None, None]:
-    """Run what is missing or stale; each result is kept at once, and all are collected at the end.
+    """Make the runs that are missing or stale. Each result is saved at once, and all are collected at the end.
 
     Parameters
     ----------
     experiment : Experiment
         What to run.
     store : Store
-        Where results are looked up and kept.
+        Where results are looked up and saved.
     cache : Path
         The folder of computed features and true neighbours.
     redo : iterable of str
-        Labels of methods that are run again although they are stored.
+        Labels of methods to run again even if their results are stored.
 
     Yields
     ------
@@ -143,7 +143,7 @@ def perform(run: Run, ready: Material, shared: Shared) -> Result:
 
 
 def _trained(run: Run, ready: Material, shared: Shared) -> tuple[methods.Method, costs.Meter]:
-    """The method, trained and holding the database, and what that took."""
+    """The method, trained and holding the database, and how long that took."""
     method, meter = methods.make(run.method, run.parameters, run.bits, run.seed, shared), costs.Meter()
     key = model_key(run)
     twin = shared.models.get(key)

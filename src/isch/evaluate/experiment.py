@@ -1,7 +1,7 @@
 """Experiments as data: one TOML file says which data, methods, code lengths, seeds and measures.
 
-An experiment file may come from a stranger. Everything in it is checked before anything runs, and its name and labels
-are such that no file is written outside the folders the user names.
+An experiment file may come from a stranger. Everything in it is checked before anything runs. Names and labels are
+limited so that no file is written outside the folders that the user names.
 """
 
 import re
@@ -51,10 +51,10 @@ class Experiment:
     methods: dict[str, dict[str, Any]]  # label: {method, parameters…}
     figure: dict[str, Any] = field(default_factory=dict)
     is_stand_in: bool = False
-    stand_in: "Experiment | None" = None  # the same on data that can be had
+    stand_in: "Experiment | None" = None  # the same experiment on data that is available
 
     def runs(self) -> list[Run]:
-        """Everything to be run, seed by seed."""
+        """All planned runs, seed by seed."""
         return [
             self._run(label, table, bits, seed)
             for seed in range(self.seeds)
@@ -214,7 +214,7 @@ def _check_type(value: Any, kind: type, what: str) -> None:
 
 
 def _check_plain(value: Any, name: str) -> None:
-    """Refuse what no setting of an experiment takes: dates, times, numbers and lists beyond any use."""
+    """Refuse values that no setting takes: dates, times, absurdly large numbers and lists."""
     if isinstance(value, dict | list):
         if len(value) > LONGEST_LIST:
             raise InputError(f"{name}: a list or table of {len(value):,} entries; expected at most {LONGEST_LIST}")
@@ -238,7 +238,7 @@ def _check_keys(table: dict[str, Any], known: set[str], where: str) -> None:
 
 
 def available(experiment: Experiment) -> Experiment:
-    """The experiment on the paper's data if it is there, else on its stand-in."""
+    """The experiment on the paper's data if it is available, otherwise on its stand-in."""
     if experiment.stand_in is None:
         return experiment
     try:

@@ -43,7 +43,7 @@ class Panel(NamedTuple):
 
 
 class End(NamedTuple):
-    """Where a curve ends, and what stands there."""
+    """Where a curve ends, and its label there."""
 
     name: str
     x: float
@@ -92,7 +92,7 @@ def _write(figure: Any, stem: Path, formats: Iterable[str]) -> list[Path]:
 
 
 def panels(summary: Summary) -> list[Panel]:
-    """What each panel shows: the paper's comparison first, then other methods, peers, and variants of ISCH.
+    """The methods of each panel: the paper's comparison first, then other methods, peers, and variants of ISCH.
 
     The 2-norm and ISCH are in every panel. A group with more methods than colours is split.
     """
@@ -225,7 +225,7 @@ def _at_length(summary: Summary, labels: list[str]) -> dict[str, Cell]:
 
 
 def chosen_length(summary: Summary) -> int:
-    """The length that curves are drawn at: the experiment's choice if it has results, else the middle one."""
+    """The code length of the curves: the experiment's choice if it has results, otherwise the middle one."""
     wanted = summary.experiment.figure.get("bits")
     lengths = summary.lengths
     return wanted if wanted in lengths else lengths[len(lengths) // 2]
@@ -252,7 +252,7 @@ def _name_ends(axis: Any, ends: list[End]) -> None:
 
 
 def _apart(heights: NDArray[np.float64], gap: float, high: float) -> NDArray[np.float64]:
-    """Heights moved as little as needed to be a gap apart and not above ``high``, in the same order."""
+    """Move heights as little as possible so that they are a gap apart and at most ``high``, in the same order."""
     order, places = np.argsort(heights, kind="stable"), np.array(heights)
     for before, here in pairwise(order):
         places[here] = max(places[here], places[before] + gap)

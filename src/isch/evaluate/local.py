@@ -1,4 +1,4 @@
-"""VLAD of images that are given as files of local descriptors (.siftgeo) instead of pictures."""
+"""VLAD of images whose local descriptors come in files (.siftgeo) instead of pictures."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -53,5 +53,5 @@ def local_vlad(paths: Sequence[Path], options: dict[str, Any]) -> LocalVLAD:
         if option not in ("n_words", "random_state"):
             raise unknown("parameter of vlad:", option, ("n_words", "random_state"))
         if not isinstance(value, int) or isinstance(value, bool) or value < (option == "n_words"):
-            raise ParameterError(f"vlad: {option} must be a whole number that is not negative; got {value!r}")
+            raise ParameterError(f"vlad: {option} must be an integer of at least 0; got {value!r}")
     return LocalVLAD(paths, **options)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 
 def plain(text: str) -> str:
-    """Text that is shown as it is: a stranger's title is no link, no HTML and no heading."""
+    """Escape text so that it is shown as it is: an untrusted title cannot become a link, HTML or a heading."""
     return re.sub(r"([\\`*\[\]<>|#])", r"\\\1", text)
 
 

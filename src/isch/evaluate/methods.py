@@ -36,7 +36,7 @@ class Method(Protocol):
         """Distances from the queries to the stored items."""
 
     def search(self, k: int) -> int:
-        """Find the k nearest of some queries as a user would; gives the number of queries."""
+        """Find the k nearest items of some queries as a user would; returns the number of queries."""
 
     @property
     def model_bytes(self) -> int:
@@ -60,7 +60,7 @@ class HasherMethod:
         self._codes: Codes = np.empty((0, packed.width(n_bits)), np.uint8)
 
     def adopt(self, other: "Method") -> None:
-        """Take over the model and the codes of another with the same parameters."""
+        """Use the model and the codes of another method with the same parameters."""
         if isinstance(other, HasherMethod):
             self._hasher, self._codes = other._hasher, other._codes
 

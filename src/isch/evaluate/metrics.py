@@ -2,7 +2,7 @@
 
 Distances between codes take few values, so most of a ranking is ties. A ranking is therefore a profile: for each
 distance, nearest first, how many items have it (``sizes``) and how many of those are relevant (``hits``). Everything
-here is computed from profiles; no order within a tie is ever chosen. The bounds put the relevant items of each tie
+here is computed from profiles, so no order within a tie is ever chosen. The bounds put the relevant items of each tie
 first (optimistic) or last (pessimistic).
 """
 
@@ -25,9 +25,9 @@ TIES: tuple[Ties, ...] = ("expected", "pessimistic", "optimistic")
 
 @dataclass(frozen=True)
 class Profile:
-    """One query's ranking: (g,) items and relevant items of each of g ties, nearest first; some may be empty.
+    """One query's ranking: the numbers (g,) of items and of relevant items in each of g ties, nearest first.
 
-    ``radii`` tells that they are the Hamming distances 0, 1, 2, …
+    Ties may be empty. ``radii`` says that they are the Hamming distances 0, 1, 2, …
     """
 
     sizes: Counts
@@ -83,7 +83,7 @@ def _count(distances: Any, relevant: Any, n_groups: int) -> Any:
 def _runs(keys: Any, relevant: Any) -> Any:
     """Lengths of the runs of equal values in sorted ``keys``, and how often each value is in sorted ``relevant``.
 
-    Neighbouring runs that are relevant as a whole, or not at all, count as one: no measure tells the difference.
+    Neighbouring runs that are all relevant, or all irrelevant, count as one, because no measure tells the difference.
     """
     sizes = np.empty(2 * len(relevant) + 1, np.int64)
     hits = np.empty(2 * len(relevant) + 1, np.int64)

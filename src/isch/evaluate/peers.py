@@ -1,6 +1,6 @@
-"""Peers at equal bits: what faiss, vector databases and embedding libraries make of the same features.
+"""Peers with the same number of bits: how faiss, vector databases and embedding libraries encode the same features.
 
-Bits are all that an item takes in memory, including factors. faiss methods need the faiss package.
+Bits count all memory per item, including factors. faiss methods need the faiss package.
 """
 
 from collections.abc import Callable
@@ -187,7 +187,7 @@ class RaBitQ:
         return self
 
     def distances(self, start: int, stop: int) -> NDArray[np.float32]:
-        """faiss's estimates. It gives those of all items only as the answer to a range search."""
+        """The estimates of faiss. It returns those of all items only as the result of a range search."""
         _, found, rows = self._index.range_search(self._queries[start:stop], np.inf)
         out = np.empty((stop - start, self.n_items), np.float32)
         np.put_along_axis(out, rows.reshape(out.shape), found.reshape(out.shape), axis=1)

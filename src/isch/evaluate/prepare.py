@@ -69,7 +69,7 @@ class DataSpec:
         return spec
 
     def load(self) -> Dataset:
-        """The dataset, without features computed."""
+        """The dataset; features are not computed yet."""
         return datasets.loaded(self.dataset, self.path, self.options)
 
 
@@ -102,7 +102,7 @@ class Material:
 def material(
     dataset: Dataset, features: Features, rule: SplitRule, normalise: str, seed: int, n_neighbours: int, spool: Path
 ) -> Material:
-    """The split of one seed, normalised, with ``n_neighbours`` true neighbours per query if that is not 0."""
+    """The split of one seed, normalised, with ``n_neighbours`` true neighbours per query (none if 0)."""
     if len(features) != dataset.n_items:
         raise InputError(f"{dataset.name}: {len(features)} feature vectors for {dataset.n_items} items")
     parts = split(dataset, rule, seed)

@@ -78,7 +78,7 @@ class EuclideanRanker:
 
 
 class SparseEuclideanRanker:
-    """The same for CSR matrices, whose zeros centring would fill."""
+    """The same for CSR matrices, which are not centred because that would fill their zeros."""
 
     n_groups = None
 
@@ -95,7 +95,7 @@ class SparseEuclideanRanker:
 
 
 class SpooledEuclideanRanker:
-    """The same for a database larger than memory: one pass over it fills a file of distances, which is then read."""
+    """The same for a database larger than memory: one pass writes all distances to a file, which is then read."""
 
     n_groups = None
 

@@ -1,4 +1,4 @@
-"""From a method's distances to its measures, a few queries at a time: the whole matrix of distances is never held."""
+"""From a method's distances to its measures, a few queries at a time, so the whole matrix is never in memory."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""Which revision of the code makes a run's numbers: a stored result of another revision is stale.
+"""Which revision of the code made a result; a result of another revision is stale.
 
-Every hashing method, descriptor and peer carries a small number. It is raised when the codes or vectors change beyond
-rounding, which the golden tests notice; a clean-up of the code leaves it alone.
+Every hashing method, descriptor and peer has a revision number. It is raised when codes or vectors change by more than
+rounding, which the golden tests notice. Refactoring does not change it.
 """
 
 from isch import describe
@@ -10,7 +10,7 @@ from isch.evaluate.runs import Result, Run
 
 
 def current(run: Run) -> str:
-    """The revisions that a run would be made by now, such as ``isch 1, gist 1``; of each part of a fused descriptor."""
+    """The current revisions for a run, such as ``isch 1, gist 1``; a fused descriptor lists each part."""
     parts = [f"{run.method} {methods.revision(run.method)}"]
     if descriptor := run.data.get("descriptor"):
         parts.append(of_descriptor(descriptor))
@@ -25,5 +25,5 @@ def of_descriptor(name: str) -> str:
 
 
 def is_stale(result: Result) -> bool:
-    """Whether a result was made by another revision than the present one."""
+    """Whether a result was made by another revision than the current one."""
     return result.revision != current(result.run)

@@ -1,4 +1,4 @@
-"""What is run, and its result: the two values that are stored, collected, summarised and drawn."""
+"""A run and its result: the two values that are stored, collected, summarised and drawn."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ SCALE = 65535  # values in [0, 1] are kept as multiples of 1 / (SCALE − 1); SC
 
 @dataclass(frozen=True)
 class Run:
-    """What is run: everything that determines the numbers."""
+    """Everything that determines the numbers of a run."""
 
     data: dict[str, Any]  # dataset, descriptor, normalisation; once it is run also a fingerprint of the content
     split: dict[str, Any]
@@ -35,7 +35,7 @@ class Run:
 
     @property
     def plan(self) -> str:
-        """The same for a planned run and for its result; the version of the data's files does not matter."""
+        """What a planned run and its result have in common; the version of the data files does not matter."""
         data = {k: v for k, v in self.data.items() if k != "fingerprint"}
         content = [data, self.split, self.measures, self.method, self.parameters, self.bits, self.seed]
         return json.dumps(content, sort_keys=True)
@@ -112,5 +112,5 @@ def to_steps(values: NDArray[np.float64]) -> NDArray[np.uint16]:
 
 
 def from_steps(steps: NDArray[np.uint16]) -> NDArray[np.float64]:
-    """What ``to_steps`` was given, to within 1/131,068."""
+    """The inverse of ``to_steps``, to within 1/131,068."""
     return np.where(steps == SCALE, np.nan, steps.astype(np.float64) / (SCALE - 1))

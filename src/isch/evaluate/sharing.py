@@ -1,4 +1,4 @@
-"""What the runs of one split have in common, learned once: whole models, and dictionaries of ISCH."""
+"""What several runs of one split share, so that it is learned once: whole models, and dictionaries of ISCH."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ AFTER_DICTIONARY = {"n_bits", "tau", "eta", "spectrum", "block_size", "n_iter", 
 
 @dataclass(frozen=True)
 class LearnedDictionary:
-    """A dictionary, what was noted about it, the state of the generator after it, and what it took."""
+    """A dictionary, notes about it, the state of the random generator after it, and the time it took."""
 
     key: str
     atoms: Atoms
@@ -50,10 +50,10 @@ def model_key(run: Run) -> str:
 
 
 class SharingISCH(ISCH):
-    """ISCH that takes over the dictionary of the fit before it if it would learn the same; codes are the same.
+    """ISCH that reuses the dictionary of the previous fit if it would learn the same one; codes do not change.
 
     A dictionary does not depend on the code length, and learning it takes most of the time. ``saved`` is the time
-    that was not spent again.
+    saved.
     """
 
     shared: Shared
@@ -83,7 +83,7 @@ class SharingISCH(ISCH):
 
 
 def sharing(hasher: ISCH, shared: Shared) -> SharingISCH:
-    """The same hasher, not fitted, which shares dictionaries."""
+    """A hasher with the same parameters, not fitted, that shares dictionaries."""
     made = SharingISCH(**hasher.get_params(deep=False))
     made.shared = shared
     return made

@@ -1,10 +1,10 @@
-"""Where results are kept: each new run in a file of the user's cache, then in the table of its experiment.
+"""Where results are stored: each new run in a file in the user's cache, then in the table of its experiment.
 
     CACHE/runs/FOLDER/EXPERIMENT/KEY-XXXX.json   written when a run ends, whole or not at all
     RESULTS/EXPERIMENT.csv, .safetensors     what was collected (table.py, values.py)
 
-Readers see both. Collecting adds the files to the table and removes them after that, so a process that is killed at any
-moment loses nothing, and several processes may run the same experiment at once.
+Readers see both. Collecting adds the files to the table, then removes them. So a process that is killed at any moment
+loses nothing, and several processes may run the same experiment at once.
 """
 
 import base64
@@ -25,7 +25,7 @@ from isch.files import check_writable, replacing
 from isch.locks import locked
 
 VERSION = 2
-FILES = "[!.]*.json"  # what a killed run had begun to write is hidden
+FILES = "[!.]*.json"  # half-written files of a killed run are hidden
 LOCK_SECONDS = 60.0  # how long another process may take to collect
 
 
@@ -68,7 +68,7 @@ class Store:
         return path
 
     def check_writable(self, experiment: str) -> None:
-        """Refuse a folder that could not take the results, before they are made."""
+        """Refuse a folder that cannot be written, before any run."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:

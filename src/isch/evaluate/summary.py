@@ -13,7 +13,7 @@ from isch.evaluate.runs import Result
 from isch.evaluate.store import Store
 
 REFERENCE = "isch"
-FEWEST_SEEDS = 3  # with so many seeds or more the test of significance counts seeds, else queries
+FEWEST_SEEDS = 3  # with this many seeds or more, significance is tested over seeds, otherwise over queries
 
 Key = tuple[str, int | None]  # label, bits
 
@@ -55,7 +55,7 @@ class Cell:
 
     @property
     def stale(self) -> int:
-        """How many results were made by another revision of the method or descriptor than the present one."""
+        """How many results were made by another revision of the method or descriptor than the current one."""
         return sum(map(revisions.is_stale, self.results.values()))
 
     def curve(self, name: str) -> NDArray[np.float64]:
@@ -101,7 +101,7 @@ class Summary:
     def p_value(self, key: Key) -> float:
         """Two-sided paired t-test of the headline measure against ISCH at the same length; NaN without a pair.
 
-        Over the mean differences of the seeds both have, if there are three or more; else over queries.
+        It compares the means of the seeds that both have, if there are three or more; otherwise single queries.
         """
         mine, reference = self.cells.get(key), self.cells.get((REFERENCE, key[1]))
         if mine is None or reference is None or key[0] == REFERENCE:
@@ -126,7 +126,7 @@ class Summary:
 
 
 def summarise(experiment: Experiment, store: Store) -> Summary:
-    """The stored results of an experiment: on the paper's data if there are any, else on the stand-in.
+    """The stored results of an experiment, on the paper's data if there are any, otherwise on the stand-in.
 
     Raises
     ------

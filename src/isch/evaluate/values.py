@@ -2,7 +2,7 @@
 
     RESULTS/EXPERIMENT.safetensors
 
-Runs with as many queries and the same ranks form a group: ``G.per_query`` (runs × queries, 16-bit fractions),
+Runs with the same numbers of queries and ranks form a group: ``G.per_query`` (runs × queries, 16-bit fractions),
 ``G.precision`` and ``G.recall`` (runs × ranks, single precision) and ``G.ranks``. The header lists the keys of the runs
 of each group in order. Values are not compressed, so that version control stores only what changed.
 """
@@ -25,7 +25,7 @@ DIGITS = 6  # decimals of a curve that single precision keeps
 
 
 class Values(NamedTuple):
-    """What is kept of one run."""
+    """The stored values of one run."""
 
     per_query: NDArray[np.float64]
     curves: dict[str, list[float]]

@@ -58,7 +58,7 @@ def load(name: str, path: str | Path | None = None, **options: Any) -> Dataset:
 
 
 def loaded(name: str, path: str | Path | None, options: dict[str, Any]) -> Dataset:
-    """The same, with the options as a table: those of an experiment file may have any name."""
+    """Like ``load``, with the options as a dictionary, because options in an experiment file may have any name."""
     if name in DATASETS:
         below, module, loader = DATASETS[name]
         place = Path(path) if path is not None else data_home() / below
@@ -75,7 +75,7 @@ def loaded(name: str, path: str | Path | None, options: dict[str, Any]) -> Datas
 
 
 def _check_options(loader: Callable[..., Dataset], name: str, options: dict[str, Any]) -> None:
-    """Refuse unknown options; a loader's options are its parameters with a default value, and have the type of that."""
+    """Refuse unknown options. A loader's options are its parameters with defaults, and have the type of the default."""
     parameters = inspect.signature(loader).parameters.values()
     known = {p.name: p.default for p in parameters if isinstance(p.default, bool | int | str)}
     for option, value in options.items():
@@ -87,7 +87,7 @@ def _check_options(loader: Callable[..., Dataset], name: str, options: dict[str,
 
 
 def state(name: str, path: str | Path | None, options: dict[str, Any]) -> str:
-    """Whether a dataset is here, will be downloaded when it is loaded, or which files it lacks; loads nothing."""
+    """Whether a dataset is present, will be downloaded, or lacks files, in words; loads nothing."""
     if name not in DATASETS:
         return "here" if path is not None and Path(path).exists() else f"{path}: no such file or folder"
     place = Path(path) if path is not None else data_home() / DATASETS[name][0]

@@ -17,7 +17,7 @@ DISTRACTOR = -1  # the label of an item that is relevant to no query and is neve
 
 @dataclass(frozen=True)
 class Dataset:
-    """Items with labels, given as features or as images (arrays or paths) still to be described."""
+    """Items with labels: features, or images (arrays or paths) that are not described yet."""
 
     name: str
     n_items: int

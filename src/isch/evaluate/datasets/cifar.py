@@ -21,7 +21,7 @@ BINARY = Download(
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 ROW = 1 + 3 * 32 * 32  # the label, then the red, green and blue planes
 LARGEST = 256 << 20  # bytes of a batch; the real ones have 31 MB
-PROTOCOL = 2  # of the pickles; what came later is never needed
+PROTOCOL = 2  # of the pickles; newer protocols are never needed
 
 Batch = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
@@ -71,7 +71,7 @@ def read_python(path: Path) -> Batch:
 
 
 class _Array:
-    """A pickled NumPy array, read as its bytes alone, so that NumPy never sees a crafted state."""
+    """A pickled NumPy array, read only as bytes, so that NumPy never sees a crafted state."""
 
     content = b""
 

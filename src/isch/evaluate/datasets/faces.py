@@ -1,4 +1,4 @@
-"""WDRef faces with LFW as distractors, as features in the MATLAB files they were given away in, or as images.
+"""WDRef faces with LFW as distractors: features in the MATLAB files of their authors, or images.
 
 wdref/lbp_WDRef.mat (71,846 × 5,900)   le_WDRef.mat (71,846 × 20,736)   id_WDRef.mat
 wdref/lbp_lfw.mat   (13,233 × 5,900)   le_lfw.mat   (13,233 × 20,736)

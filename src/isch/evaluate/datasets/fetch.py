@@ -1,4 +1,4 @@
-"""Downloads, checked against a checksum and unpacked; nothing half-written stays."""
+"""Downloads, checked against a checksum and unpacked; no half-written file is left behind."""
 
 from dataclasses import dataclass
 from pathlib import Path
