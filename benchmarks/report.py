@@ -11,16 +11,16 @@ from isch.evaluate.markdown import table as text_table
 DOCUMENT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
 
-def section(name: str, markdown: str) -> None:
-    """Replace what stands between ``<!-- name -->`` and ``<!-- /name -->``, or append it."""
+def section(name: str, markdown: str, document: Path = DOCUMENT) -> None:
+    """Replace what stands between ``<!-- name -->`` and ``<!-- /name -->`` in a document, or append it."""
     start, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-    text = DOCUMENT.read_text() if DOCUMENT.exists() else "# Benchmarks\n"
+    text = document.read_text() if document.exists() else "# Benchmarks\n"
     body = f"{start}\n{markdown.strip()}\n{end}"
     if start in text:
         text = re.sub(re.escape(start) + ".*?" + re.escape(end), lambda _: body, text, flags=re.DOTALL)
     else:
         text = f"{text.rstrip()}\n\n{body}\n"
-    DOCUMENT.write_text(text)
+    document.write_text(text)
 
 
 def table(header: list[str], rows: list[list[object]]) -> str:

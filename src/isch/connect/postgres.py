@@ -21,6 +21,7 @@ from isch.search.index import Batch
 KINDS = ("exact", "hnsw")
 HNSW_BITS = 64_000
 MAX_NAME = 63
+BUILD_MEMORY = "1GB"  # for building an HNSW index, which is far slower where the graph does not fit; one connection
 _COLUMNS = {"key": "text", "numbered": "boolean", "code": "bit", "metadata": "jsonb"}
 
 
@@ -73,6 +74,7 @@ class Postgres(EngineStore):
     def finish(self) -> None:
         """Build the HNSW index, after the rows are in: that is several times as fast as before."""
         if self.kind == "hnsw" and not self._has_index():
+            self._run(f"SET maintenance_work_mem = '{BUILD_MEMORY}'")
             self._run(self._sql("CREATE INDEX ON {table} USING hnsw (code bit_hamming_ops)"))
 
     def __len__(self) -> int:
