@@ -209,8 +209,8 @@ def main() -> None:
             print(table(lines[-len(KINDS[name]) :]), flush=True)
     text = (
         f"{options.rows:,} codes of {N_BITS} bits, the {K} nearest, queries in batches of 50, one run on one machine. "
-        "Memory is by how much the process that loads and searches grew at most; PostgreSQL and Milvus are processes of "
-        "their own beside it. `ratio` compares queries/s with our own index.\n\n"
+        "Memory is by how much the process that loads and searches grew at most; PostgreSQL and Milvus are processes "
+        "of their own beside it. `ratio` compares queries/s with our own index.\n\n"
         f"{table(lines)}\n\n{report.machine('faiss-cpu', 'usearch', 'lancedb', 'psycopg')}"
     )
     print(text)
