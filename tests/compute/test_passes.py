@@ -42,7 +42,6 @@ REDUCTIONS: dict[str, compute.Reduction[Any]] = {
     "covariance": pca.Moments(MEAN),
     "power iteration": pca.Power(pca.Coordinates(MEAN, X[:4].T.copy())),
     "bad values": Unusable(),
-    "cluster sums": dictionary.ClusterSums(LABELS, 5, MEAN.astype(np.float32)),
     "ranges": sh.Ranges(Linear(MEAN, X[:4].T.copy())),
     "nearest squares": sklsh.NearestSquares(X[:5], MEAN, 7),
     "rotation": rotation.Positive(X[:12]),
@@ -51,6 +50,7 @@ REDUCTIONS: dict[str, compute.Reduction[Any]] = {
     "correlation": cbe.Correlation(np.fft.rfft(X[0]).astype(np.complex64), 12, 8),
 }
 PASSES: dict[str, compute.Pass[Any]] = {
+    "cluster sums": dictionary.ClusterSums(LABELS, MEAN.astype(np.float32)),
     "centring": Centring(MEAN, "here"),
     "differing": Differing(X[:1]),
     "coordinates": pca.Coordinates(MEAN, X[:4].T.copy()),

@@ -29,6 +29,9 @@ def fit(
     seed: Annotated[int, typer.Option(help="Seed of all randomness.", min=0)] = 0,
     option: Annotated[list[str] | None, typer.Option("--set", help="A parameter of the method, as NAME=VALUE.")] = None,
     cluster: Cluster = None,
+    memory: Annotated[
+        str | None, typer.Option(help="The memory to use, such as 4GB; default: half of what is free.")
+    ] = None,
     force: Force = False,
 ) -> None:
     """Learn a hashing model from features."""
@@ -42,7 +45,7 @@ def fit(
     target = claim(output, [features], force)
     model = hasher(method, **{"n_bits": bits, "random_state": seed} | settings(option))
     with shown(), workers(cluster):
-        encoder = Encoder(model.fit(features), describer_of(features))
+        encoder = Encoder(model.fit(features, memory=memory), describer_of(features))
         encoder.save(path := target.path)
     following = f"isch encode {quote(str(path))} {quote(features)} -o codes.npy"
     done([*model_facts(path), f"model written to {path}; next: {following}"])

@@ -7,9 +7,11 @@ totals.py     how the results of a reduction become one total
 executors.py  who runs it: threads here, or somebody else
 cluster.py    the workers of a Dask cluster
 connection.py the connection to one
+memory.py     a bound on memory
 rows.py       the passes that many methods share
 """
 
+from isch.compute import memory
 from isch.compute.blas import single_threaded_blas
 from isch.compute.executors import Executor, Threads, using
 from isch.compute.passes import (
@@ -41,6 +43,7 @@ __all__ = [
     "iterate",
     "load",
     "mean",
+    "memory",
     "n_threads",
     "parallel",
     "refuse_constant",

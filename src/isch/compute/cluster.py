@@ -52,7 +52,7 @@ class Cluster(Executor):
             yield from results
 
     def total(self, job: Job[T], work: Reduction[T], advance: Advance) -> T:
-        if job.features.here or not work.grouped:
+        if job.features.here:
             return super().total(job, work, advance)
         for _ in range(SENDINGS):
             try:

@@ -57,9 +57,10 @@ class Pass(ABC, Generic[P]):
 
 
 class Reduction(Pass[T]):
-    """A pass whose results are combined. A total can itself be combined with another one, like a block's result."""
+    """A pass whose results are combined. A total can itself be combined with another one, like a block's result.
 
-    grouped: ClassVar[bool] = True  # whether totals are small enough to have several of them (totals.py)
+    Several totals exist at once (totals.py); what is too large for that is a ``Pass`` whose results are put together.
+    """
 
     @abstractmethod
     def zero(self) -> T:

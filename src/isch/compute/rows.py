@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from isch.compute import memory
 from isch.compute.passes import Arrays, Pass, Sum, collect, iterate, run
 from isch.errors import InputError
 from isch.features import Block, Features, Subset, dense, finite
@@ -26,8 +27,8 @@ def sample(features: Features, n: int, rng: np.random.Generator) -> NDArray[np.i
 
 
 def load(features: Features, rows: NDArray[np.intp], mean: NDArray[np.float64]) -> NDArray[np.float32]:
-    """The given (sorted) rows, centred, in memory."""
-    out = np.empty((len(rows), features.shape[1]), np.float32)
+    """The given (sorted) rows, centred, in memory or in a file (``memory.empty``)."""
+    out: NDArray[np.float32] = memory.empty((len(rows), features.shape[1]), np.float32)
     collect(Centring(mean, features.where), Subset(features, rows), out)
     return out
 

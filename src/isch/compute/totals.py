@@ -22,8 +22,6 @@ def run_blocks(job: Job[T]) -> int:
 
 def total(job: Job[T], work: Reduction[T], parts: Iterator[T]) -> T:
     """The total of the results of all blocks, one after the other."""
-    if not work.grouped:
-        return combined(work, parts)
     totals, n = groups(work, parts, run_blocks(job)), sum(1 for _ in job.spans(run_blocks(job)))
     while n > FAN:
         totals, n = groups(work, totals, FAN), -(-n // FAN)

@@ -47,7 +47,7 @@ class Hasher(OutputMixin, Learner):
     n_features_in_: int
     n_samples_: int
 
-    def fit(self, X: Any, y: None = None) -> Self:
+    def fit(self, X: Any, y: None = None, *, memory: str | int | None = None) -> Self:
         """Learn from features.
 
         Parameters
@@ -56,6 +56,9 @@ class Hasher(OutputMixin, Learner):
             One row per item. Data on disk is read block by block and may be larger than memory.
         y : None
             Ignored; hashing methods learn without labels.
+        memory : str or int, optional
+            The memory that learning may take, as "4GB" or in bytes; what does not fit lies in temporary files. By
+            default half of what is free. It does not change what is learned.
 
         Returns
         -------
@@ -73,8 +76,11 @@ class Hasher(OutputMixin, Learner):
         self.n_samples_ = len(features)
         if len(features) < 2:
             raise InputError(f"{features.where}: n_samples = 1; {self._label} needs at least 2 rows to learn from")
-        compute.refuse_constant(features)
-        self._fit(features)
+        with compute.memory.bounded(memory) as bound:
+            if memory is not None:
+                self._check_memory(features, bound)
+            compute.refuse_constant(features)
+            self._fit(features)
         return self
 
     def transform(self, X: Any, *, exact: bool = True) -> Codes:
@@ -192,6 +198,20 @@ class Hasher(OutputMixin, Learner):
         """Learn from checked features of at least two rows."""
         raise NotImplementedError
 
+    def _least_memory(self, features: Features) -> int:
+        """About how many bytes learning takes, whatever lies in files: blocks at work, and the model twice."""
+        d, threads = features.shape[1], compute.n_threads()
+        block = compute.block_rows(d) * d
+        return threads * 3 * 4 * block + (2 * threads + 1) * features.dtype.itemsize * block + 2 * 4 * d * self.n_bits
+
+    def _check_memory(self, features: Features, bound: int) -> None:
+        least, readable = self._least_memory(features), compute.memory.readable
+        if bound < least:
+            raise InputError(
+                f"{features.where}: memory = {readable(bound)} is too little for {self._label} of {self.n_bits} bits "
+                f"and {features.shape[1]} features; expected at least {readable(least)}"
+            )
+
     def _projector(self) -> Projector:
         """A callable from a block of rows to the values (rows, n_bits) whose signs are the bits; it must pickle."""
         raise NotImplementedError
@@ -240,9 +260,9 @@ class LinearHasher(Hasher):
     scales_: NDArray[np.float32]  # of the columns of L, and
     weight_bits_: int  # the bits of each of its weights; both only where they are rounded
 
-    def fit(self, X: Any, y: None = None) -> Self:
+    def fit(self, X: Any, y: None = None, *, memory: str | int | None = None) -> Self:
         """Learn from features: an array, a sparse matrix, a Dask array, a path, or an open ``Features``."""
-        super().fit(X, y)
+        super().fit(X, y, memory=memory)
         self.__dict__ = {name: value for name, value in vars(self).items() if name not in ("scales_", "weight_bits_")}
         return self
 

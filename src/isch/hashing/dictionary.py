@@ -6,12 +6,14 @@ D is stored transposed: ``atoms`` is (k, d), one atom of unit length per row.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isch import compute, progress
+from isch.compute import memory
 from isch.features import Block, Features, dense
 from isch.lazy import Lazy, issparse, sparse
 
@@ -22,6 +24,7 @@ else:
 
 Atoms = NDArray[np.float32]
 
+SLAB_ROWS = 1024  # of a dictionary, which may lie in a file, handled at once
 OVERCOMPLETE = 1.25  # atoms per dimension in a hierarchical dictionary, as in the paper's experiments
 
 
@@ -50,10 +53,15 @@ def hierarchical(
     original space.
     """
     levels = _cluster(_proxies(features, mean, tree, rng), tree, n_iter, rng)
-    leaves, sizes = levels[-1], np.bincount(levels[-1])
-    sums = _sums(features, mean, leaves, len(sizes))
-    parents = [_merge(sums, leaves, level) for level in levels[:-1]]
-    return normalise(np.concatenate([*parents, sums]))
+    leaves = levels[-1]
+    families = [_families(leaves, level) for level in levels[:-1]]
+    borders = np.cumsum([0, *(family.max() + 1 for family in families), leaves.max() + 1])
+    atoms = memory.zeros((borders[-1], features.shape[1]), np.float32)
+    *parents, sums = (atoms[start:stop] for start, stop in pairwise(borders))
+    _add_up(features, mean, leaves, sums)
+    for family, merged in zip(families, parents, strict=True):
+        _merge(sums, family, merged)
+    return normalise(atoms)
 
 
 def branches_for(n_features: int, n_rows: int, n_levels: int) -> int:
@@ -71,10 +79,13 @@ def tree_size(n_branches: int, n_levels: int) -> int:
 
 
 def normalise(centres: NDArray[np.float32]) -> Atoms:
-    """The atoms at unit length, without those that are zero up to rounding."""
+    """The atoms at unit length, without those that are zero up to rounding; takes the place of the centres."""
     norms = np.sqrt(np.einsum("ij,ij->i", centres, centres, dtype=np.float64))
-    kept = norms > np.finfo(np.float32).eps * norms.max(initial=0)
-    return np.asarray(centres[kept] / norms[kept, None], np.float32)
+    kept = np.flatnonzero(norms > np.finfo(np.float32).eps * norms.max(initial=0))
+    for start in range(0, len(kept), SLAB_ROWS):
+        some = kept[start : start + SLAB_ROWS]
+        centres[start : start + len(some)] = centres[some] / norms[some, None]
+    return centres[: len(kept)]
 
 
 def _proxies(
@@ -83,7 +94,7 @@ def _proxies(
     """Y_h = (X − μ) P_h for each level h, in one pass."""
     width = min(tree.projection_dim, features.shape[1])
     P = rng.standard_normal((features.shape[1], width * tree.n_levels), dtype=np.float32) / np.float32(math.sqrt(width))
-    Y = np.empty((len(features), P.shape[1]), np.float32)
+    Y = memory.empty((len(features), P.shape[1]), np.float32)
     compute.collect(Proxies(P, (mean @ P).astype(np.float32)), features, Y)
     return [_unit_scale(np.ascontiguousarray(part)) for part in np.split(Y, tree.n_levels, axis=1)]
 
@@ -132,31 +143,22 @@ def _members(labels: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
     yield from np.split(order, np.cumsum(np.bincount(labels))[:-1])
 
 
-def _sums(
-    features: Features, mean: NDArray[np.float64], labels: NDArray[np.intp], n_labels: int
-) -> NDArray[np.float32]:
-    """The sum of the centred rows of each label, in one pass."""
-    return compute.run(ClusterSums(labels, n_labels, mean.astype(np.float32)), features)[1]
-
-
-Sums = tuple[NDArray[np.intp], NDArray[np.float32]]  # (labels, the sum of the rows of each)
+def _add_up(features: Features, mean: NDArray[np.float64], labels: NDArray[np.intp], sums: NDArray[np.float32]) -> None:
+    """Add the centred rows of each label to its row of ``sums``, in one pass."""
+    for present, part in compute.iterate(ClusterSums(labels, mean.astype(np.float32)), features):
+        sums[present] += part
 
 
 @dataclass(frozen=True)
-class ClusterSums(compute.Reduction[Sums]):
-    """The sum of the centred rows of each label in a block; combined over all blocks, of every label."""
+class ClusterSums(compute.Pass[tuple[NDArray[np.intp], NDArray[np.float32]]]):
+    """(labels, the sum of the centred rows of each) of a block."""
 
     labels: NDArray[np.intp]
-    n_labels: int
     mean: NDArray[np.float32]
 
     label = "atoms"
-    grouped = False  # the total is the whole dictionary
 
-    def zero(self) -> Sums:
-        return np.arange(self.n_labels), np.zeros((self.n_labels, len(self.mean)), np.float32)
-
-    def block(self, block: Block, start: int) -> Sums:
+    def block(self, block: Block, start: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
         n = block.shape[0]
         present, place = np.unique(self.labels[start : start + n], return_inverse=True)
         chosen = sparse.csr_array((np.ones(n, np.float32), (place, np.arange(n))), shape=(len(present), n))
@@ -164,16 +166,19 @@ class ClusterSums(compute.Reduction[Sums]):
             return present, dense(chosen @ block) - chosen.sum(axis=1)[:, None] * self.mean
         return present, chosen @ (dense(block) - self.mean)
 
-    def combine(self, total: Sums, part: Sums) -> Sums:
-        total[1][part[0]] += part[1]
-        return total
 
-
-def _merge(sums: NDArray[Any], leaves: NDArray[np.intp], level: NDArray[np.intp]) -> NDArray[np.float32]:
-    """The sums of the clusters of a level, from the sums of the leaves below; an unsplit cluster is a leaf itself."""
-    parent = np.zeros(len(sums), np.intp)
+def _families(leaves: NDArray[np.intp], level: NDArray[np.intp]) -> NDArray[np.intp]:
+    """For each leaf, the number of its cluster at a level among those that are split, or −1 if it is the cluster."""
+    parent = np.zeros(leaves.max() + 1, np.intp)
     parent[leaves] = level
     split = np.bincount(parent)[parent] > 1
-    merged = np.zeros((level.max() + 1, sums.shape[1]), np.float32)
-    np.add.at(merged, parent[split], sums[split])
-    return merged[np.unique(parent[split])]
+    family = np.full(len(parent), -1)
+    family[split] = np.unique(parent[split], return_inverse=True)[1]
+    return family
+
+
+def _merge(sums: NDArray[np.float32], family: NDArray[np.intp], merged: NDArray[np.float32]) -> None:
+    """Add the sums of leaves to those of the clusters above them."""
+    for start in range(0, len(sums), SLAB_ROWS):
+        some = family[start : start + SLAB_ROWS]
+        np.add.at(merged, some[some >= 0], sums[start : start + SLAB_ROWS][some >= 0])

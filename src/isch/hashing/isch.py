@@ -223,10 +223,12 @@ class ISCH(LinearHasher):
 
     def _rotate(self, pairs: Spectrum, sample: Features, rng: np.random.Generator) -> None:
         """L = W R block by block, and what the codes look like."""
-        W = pairs.eigenvectors * spectrum.weights(pairs.eigenvalues, self.lambda_star_).astype(np.float32)
-        Z, W = self._unit_scale(W, sample, rng)
+        self.block_overlap_ = diagnostics.block_overlap(pairs.eigenvectors, pairs.blocks)
+        W = pairs.eigenvectors  # nobody needs them any more, and there may be no room for both
+        W *= spectrum.weights(pairs.eigenvalues, self.lambda_star_).astype(np.float32)
+        Z = self._unit_scale(W, sample, rng)
         self.projection_ = np.empty((len(W), self.n_bits), np.float32)
-        signs = np.empty((len(Z), self.n_bits), np.bool_)
+        signs = compute.memory.empty((len(Z), self.n_bits), np.bool_)
         self.quantization_errors_ = []
         learn = nested.learn if self.nested else rotation.learn
         parts = np.array_split(np.arange(self.n_bits), len(pairs.blocks))
@@ -239,19 +241,24 @@ class ISCH(LinearHasher):
             signs[:, bits] = coordinates @ R >= 0
             self.quantization_errors_.append(learned.errors)
         self.block_size_ = len(parts[0])
-        self.block_overlap_ = diagnostics.block_overlap(pairs.eigenvectors, pairs.blocks)
         self.bit_balance_, self.bit_correlation_ = diagnostics.bit_statistics(signs)
         diagnostics.warn_of_collapse(self.bit_balance_)
 
-    def _unit_scale(
-        self, W: NDArray[np.float32], sample: Features, rng: np.random.Generator
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """(Z, W) scaled so that Z = (X − μ) W has mean square 1 per bit: errors become comparable, no code changes."""
+    def _unit_scale(self, W: NDArray[np.float32], sample: Features, rng: np.random.Generator) -> NDArray[np.float32]:
+        """Z = (X − μ) W, with W scaled in place: Z has mean square 1 per bit, which makes errors comparable."""
         rows = Subset(sample, compute.sample(sample, max(2, ROTATION_VALUES // self.n_bits), rng))
-        Z = np.empty((len(rows), W.shape[1]), np.float32)
+        Z: NDArray[np.float32] = compute.memory.empty((len(rows), W.shape[1]), np.float32)
         compute.collect(Projecting(Linear(self.mean_, W), sample.where), rows, Z)
         scale = np.float32(1 / np.sqrt(np.einsum("ij,ij->", Z, Z, dtype=np.float64) / (len(Z) * self.n_bits)))
-        return Z * scale, W * scale
+        Z *= scale
+        W *= scale
+        return Z
+
+    def _least_memory(self, features: Features) -> int:
+        n, d = min(self.max_samples, len(features)), features.shape[1]
+        small, size = min(d, n), math.ceil((1 + spectrum.OVERSAMPLING) * self.n_bits)
+        exact = small <= EXACT_LIMIT if self.spectrum == "auto" else self.spectrum == "exact"
+        return super()._least_memory(features) + (32 * small**2 if exact else 4 * d * size + 16 * size**2)
 
     def _learned(self) -> dict[str, Any]:
         learned = super()._learned()

@@ -90,7 +90,8 @@ def leading(matrix: NDArray[np.float64], count: int) -> tuple[NDArray[np.float64
 
 def project_rows(features: Features, rows: NDArray[np.intp], basis: Principal) -> NDArray[np.float32]:
     """The given (sorted) rows in the coordinates of the principal directions, (len(rows), c)."""
-    some, out = Subset(features, rows), np.empty((len(rows), basis.directions.shape[1]), np.float32)
+    some = Subset(features, rows)
+    out: NDArray[np.float32] = compute.memory.empty((len(rows), basis.directions.shape[1]), np.float32)
     compute.collect(Coordinates(basis.mean, basis.directions.astype(np.float32)), some, out)
     return out
 

@@ -20,6 +20,7 @@ Atoms = NDArray[np.float32]
 Vector = NDArray[np.float64]
 
 SLAB_ATOMS = 4096
+STRIP = 512  # columns of a product that are made at once
 REDRAWS = 20
 OVERSAMPLING = 0.1  # additional directions in a randomised solver, as a share of those wanted
 POWER_ITERATIONS = 3
@@ -105,20 +106,27 @@ def randomized(atoms: Atoms, n_bits: int, rng: np.random.Generator) -> Spectrum:
     Q = rng.standard_normal((atoms.shape[1], size), dtype=np.float32)
     with progress.task("power iterations", POWER_ITERATIONS + 1, "iterations") as advance:
         for _ in range(POWER_ITERATIONS + 1):
-            Y = np.zeros_like(Q)
-            for slab in slabs(atoms):
-                Y += slab.T @ (slab @ Q)
-            Q = linalg.qr(Y, mode="economic", overwrite_a=True)[0]
+            Q = linalg.qr(_power(atoms, Q), mode="economic", overwrite_a=True, check_finite=False)[0]
             advance(1)
     ritz, vectors = ritz_pairs(atoms, Q)
     count, middle = min(n_bits, rank_of(ritz, atoms)), typical(telling(completed(ritz, atoms), atoms))
     share = float(ritz[:count].sum()) / len(atoms)
-    return Spectrum(ritz[:count], vectors[:, :count].astype(np.float32), (count,), share, middle, None)
+    return Spectrum(ritz[:count], vectors[:, :count].astype(np.float32, copy=False), (count,), share, middle, None)
+
+
+def _power(atoms: Atoms, Q: NDArray[np.float32]) -> NDArray[np.float32]:
+    """D Dᵀ Q, column by column in memory, as LAPACK wants it; without a second array of that size."""
+    Y = np.zeros(Q.shape, np.float32, order="F")
+    for slab in slabs(atoms):
+        A = slab @ Q
+        for start in range(0, Q.shape[1], STRIP):
+            Y[:, start : start + STRIP] += slab.T @ A[:, start : start + STRIP]
+    return Y
 
 
 def ritz_pairs(atoms: Atoms, U: NDArray[Any]) -> tuple[Vector, NDArray[Any]]:
     """Eigenpairs of D Dᵀ within the span of orthonormal U, largest first: those of A Aᵀ for A = Uᵀ D, mapped back."""
-    narrow = U.astype(np.float32)
+    narrow = U.astype(np.float32, copy=False)
     AAt = np.zeros((U.shape[1], U.shape[1]))
     for slab in slabs(atoms):
         A = (slab @ narrow).astype(np.float64)
