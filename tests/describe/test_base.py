@@ -1,5 +1,6 @@
 """What every descriptor inherits, by the smallest one."""
 
+import sys
 from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,13 +9,18 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from PIL import Image as Pil
+from scipy.sparse import csr_array
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from isch import describe, progress
 from isch.describe.base import Describer
+from isch.describe.containers import contained
 from isch.describe.images import Image
-from isch.errors import FileError, FormatError, InputError, ParameterError
+from isch.errors import FileError, FormatError, InputError, MissingExtra, ParameterError
 from isch.features import Block
 
 
@@ -168,3 +174,25 @@ def test_clone_and_feature_names() -> None:
 def test_parameters_are_checked() -> None:
     with pytest.raises(ParameterError, match="The 'variant' parameter of GIST"):
         describe.describer("gist", variant="C").transform(PICTURES)
+
+
+def test_data_frames_for_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    framed = clone(MeanColour().set_output(transform="pandas")).transform(PICTURES)
+    assert list(framed.columns) == ["mean0", "mean1", "mean2"]
+    np.testing.assert_allclose(framed.to_numpy(), MEANS, rtol=1e-6)
+    pipeline = make_pipeline(MeanColour(), StandardScaler()).set_output(transform="pandas")
+    assert list(pipeline.fit_transform(PICTURES).columns) == ["mean0", "mean1", "mean2"]
+    with config_context(transform_output="pandas"):
+        assert isinstance(MeanColour().transform(PICTURES), type(framed))
+        assert isinstance(MeanColour().set_output(transform="default").transform(PICTURES), np.ndarray)
+    assert isinstance(MeanColour().set_output(transform=None).transform(PICTURES), np.ndarray)
+    with pytest.raises(ParameterError, match="unknown output 'excel'; known: default, pandas, polars"):
+        MeanColour().set_output(transform="excel")
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(MissingExtra, match="polars is needed for polars output .*pip install polars"):
+        MeanColour().set_output(transform="polars").transform(PICTURES)
+
+
+def test_sparse_vectors_are_no_data_frame() -> None:
+    with pytest.raises(InputError, match="pandas output does not take sparse vectors"):
+        contained(csr_array(MEANS), "pandas", MeanColour().get_feature_names_out)

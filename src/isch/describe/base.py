@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch import compute, progress
+from isch.describe import containers
 from isch.describe.images import Failure, Image, Source, decode, groups, name_of, sources
-from isch.errors import FileError, InputError
+from isch.errors import FileError, InputError, unknown
 from isch.features import Block, stack
 from isch.learner import Learner
 
@@ -73,17 +74,39 @@ class Describer(Learner):
         Returns
         -------
         ndarray of float32, (n, n_features_out)
-            One vector per picture; a CSR array if the descriptor is sparse.
+            One vector per picture; a CSR array if the descriptor is sparse; a data frame after ``set_output``.
 
         Raises
         ------
         FileError, InputError
             A picture cannot be read or described; the message names it.
         """
+        return containers.contained(self.vectors(images), self._container, self.get_feature_names_out)
+
+    def vectors(self, images: Any) -> Block:
+        """The same as an array, whatever ``set_output`` says."""
         blocks = [batch.vectors for batch in self.batches(images, strict=True) if batch.vectors is not None]
         if not blocks:
             raise InputError("n_samples = 0: there are no pictures to describe")
         return stack(blocks)
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Choose what ``transform`` returns, as for every transformer of scikit-learn.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"}, optional
+            Arrays, or data frames with the names of ``get_feature_names_out``. None changes nothing.
+
+        Returns
+        -------
+        self
+        """
+        if transform is not None:
+            if transform not in containers.KINDS:
+                raise unknown("output", transform, containers.KINDS)
+            self._sklearn_output_config = {"transform": transform}  # the name under which sklearn.clone keeps it
+        return self
 
     def batches(self, images: Any, strict: bool = False) -> Iterator[Described]:
         """Describe pictures batch by batch on all cores, in order, for results larger than memory.
@@ -187,6 +210,11 @@ class Describer(Learner):
             return self._prepare(decode(source, self._side))
         except InputError as error:
             raise InputError(f"{name_of(source, position)}: {error}") from error
+
+    @property
+    def _container(self) -> str:
+        chosen: dict[str, str] = getattr(self, "_sklearn_output_config", {})
+        return chosen.get("transform") or containers.default()
 
     def _parts(self) -> "list[Describer]":
         return [self]

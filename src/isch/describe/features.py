@@ -32,7 +32,7 @@ class PictureFeatures(Features):
     def read(self, start: int, stop: int) -> Block:
         if start == stop:
             return np.empty((0, self.shape[1]), self.dtype)
-        block: Block = self._describer.transform(self._pictures[start:stop])
+        block: Block = self._describer.vectors(self._pictures[start:stop])
         return block
 
     def batches(self, rows: int) -> Iterator[tuple[int, Block]]:
