@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from isch import codes as packed
 from isch.codes import Codes
 from isch.photos import phash
 from isch.photos.fingerprint import INSIDE, WHOLE, Fingerprints
-from isch.search.exact import CodeTable, within
+from isch.search import hamming
 from isch.search.pairs import pairs_blocks
 
 PICTURES_AT_ONCE = 8192
@@ -24,7 +25,8 @@ MOST = 256  # candidates by hash that one picture can have: the nearest
 N_SIGNS = 1024
 ALIKE = 205  # signs of 1,024 that may differ between vectors with a cosine of 0.8
 _ROWS_AT_ONCE = 4096
-_COMPARED_AT_ONCE = 1 << 24  # pairs of hashes: so many hits fit into memory even if all are
+_COMPARED_AT_ONCE = 1 << 23  # pairs of hashes: so many hits fit into memory even if all are
+_SCANNED = 16  # bytes of a hash that the kernels compare; the rest is compared of the few pairs that come so near
 
 Rows = NDArray[np.int64]
 Vectors = NDArray[np.floating[Any]]  # (n, d), rows of length 1
@@ -84,8 +86,15 @@ def signs(vectors: Vectors, rows: Rows) -> Codes:
 class Shelf(NamedTuple):
     """Stored hashes with the same lowest coefficients, and the picture of each."""
 
-    table: CodeTable
+    source: hamming.Source
+    codes: Codes
     owner: Rows
+
+    @classmethod
+    def of(cls, codes: Codes, owner: Rows) -> "Shelf":
+        """A shelf with these hashes."""
+        seen = np.ascontiguousarray(codes[:, :_SCANNED])
+        return cls(hamming.Source.of(hamming.lay_out(seen), *seen.shape), codes, owner)
 
 
 class Queries(NamedTuple):
@@ -108,9 +117,14 @@ class Queries(NamedTuple):
         masks = phash.unsure_orientations(unsure.ravel()).ravel()
         return cls(turned, phash.shelves(turned), masks, np.tile(asker, phash.N_ORIENTATIONS))
 
-    def to(self, shelf: int) -> NDArray[np.intp]:
-        """The queries whose copies may be on a shelf."""
-        return np.flatnonzero(((self.shelf ^ np.uint8(shelf)) & ~self.unsure) == 0)
+    def near(self, chosen: NDArray[np.int32], shelf: Shelf, radius: int) -> Matches:
+        """Pairs of the pictures of some queries with those on a shelf."""
+        codes = self.codes.view(f"V{phash.N_BYTES}").ravel()[chosen].view(np.uint8).reshape(-1, phash.N_BYTES)
+        query, _, row = hamming.within(shelf.source, codes[:, :_SCANNED], radius, np.empty(0, np.uint8)).T
+        distance = np.bitwise_count(codes[query] ^ shelf.codes[row]).sum(axis=1, dtype=np.int64)
+        one, other = self.asker[chosen[query]], shelf.owner[row]
+        pairs = Matches(np.minimum(one, other), np.maximum(one, other), distance.astype(np.float32))
+        return pairs.where((one != other) & (distance <= radius))
 
 
 def _bordered(fingerprints: Fingerprints) -> NDArray[np.bool_]:
@@ -126,21 +140,41 @@ def _shelves(fingerprints: Fingerprints, rows: Rows) -> dict[int, Shelf]:
     codes = np.concatenate([some["codes"][:, WHOLE, 0], some["codes"][bordered, INSIDE, 0]])
     owner, shelf = np.concatenate([rows, rows[bordered]]), phash.shelves(codes)
     places = ((number, np.flatnonzero(shelf == number)) for number in range(N_SHELVES))
-    return {number: Shelf(CodeTable(codes[at]), owner[at]) for number, at in places if len(at)}
+    return {number: Shelf.of(codes[at], owner[at]) for number, at in places if len(at)}
 
 
 def _search(queries: Queries, shelves: dict[int, Shelf], radius: int, n: int) -> Matches:
     """Pairs of the pictures that ask with all others."""
     found = []
+    offsets, order = routes(queries.shelf, queries.unsure)
     for number, shelf in shelves.items():
-        chosen = queries.to(number)
-        step = max(1, _COMPARED_AT_ONCE // len(shelf.table))
+        chosen = order[offsets[number] : offsets[number + 1]]
+        step = max(1, _COMPARED_AT_ONCE // len(shelf.owner))
         for some in (chosen[start : start + step] for start in range(0, len(chosen), step)):
-            hits = within(queries.codes[some], shelf.table, radius)
-            one, other = np.repeat(queries.asker[some], np.diff(hits.offsets)), shelf.owner[hits.rows]
-            pairs = Matches(np.minimum(one, other), np.maximum(one, other), hits.distances.astype(np.float32))
-            found.append(nearest(least(n, [pairs.where(one != other)]), MOST))
+            found.append(nearest(least(n, [queries.near(some, shelf, radius)]), MOST))
     return nearest(least(n, found), MOST)
+
+
+@njit(cache=True, nogil=True)
+def routes(shelf, unsure):  # type: ignore[no-untyped-def]
+    """(offsets, queries): ``queries[offsets[s] : offsets[s + 1]]`` are those whose copies may be on shelf s.
+
+    A query goes to its shelf and to those that differ from it in unsure bits only.
+    """
+    counts = np.zeros(N_SHELVES + 1, np.int64)
+    for query in range(len(shelf)):
+        home, free = np.int64(shelf[query]), np.int64(unsure[query])
+        for change in range(free + 1):
+            counts[(home ^ change) + 1] += change & ~free == 0
+    offsets = np.cumsum(counts)
+    queries, at = np.empty(offsets[-1], np.int32), offsets.copy()
+    for query in range(len(shelf)):
+        home, free = np.int64(shelf[query]), np.int64(unsure[query])
+        for change in range(free + 1):
+            if change & ~free == 0:
+                queries[at[home ^ change]] = query
+                at[home ^ change] += 1
+    return offsets, queries
 
 
 def least(n: int, parts: Sequence[Matches]) -> Matches:

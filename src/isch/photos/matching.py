@@ -2,15 +2,15 @@
 
 The distance of two pictures is in bits of their perceptual hash, 144: how many differ in the orientation, crop and
 region in which fewest do. Few differ only between copies. Where more differ, or only the vectors are alike, the two are
-laid over each other and compared again (``differences``). Copies are usually below 15, different pictures hardly ever
-below 34.
+laid over each other and compared again (``differences``); pictures that are as good as the same share this close look
+(``twins``). Copies are usually below 15, different pictures hardly ever below 34.
 """
 
 import numpy as np
 
 from isch.errors import InputError, ParameterError, unknown
-from isch.photos import candidates, differences
-from isch.photos.candidates import Matches, Vectors
+from isch.photos import candidates, differences, twins
+from isch.photos.candidates import Matches, Rows, Vectors
 from isch.photos.fingerprint import FINGERPRINT, FLAT, Fingerprints, contents
 
 CLOSENESS = {"identical": 2.0, "near": 30.0, "loose": 34.0}  # name: the largest distance
@@ -65,19 +65,27 @@ def find_matches(
     n, rows = len(fingerprints), np.flatnonzero(fingerprints["contrast"] >= FLAT)
     most = max(LEAST_CANDIDATES, CANDIDATES // max(n, 1))
     hashed = candidates.by_hash(fingerprints, rows, LARGEST)
-    sure, doubtful = hashed.where(hashed.distance <= SURE), hashed.where(hashed.distance > SURE)
-    doubtful = candidates.nearest(doubtful, most)
+    sure, unsure = hashed.where(hashed.distance <= SURE), hashed.where(hashed.distance > SURE)
+    stands = twins.stand_ins(sure, n)
+    doubtful = candidates.nearest(twins.between(unsure, stands), most)
     if vectors is not None:
-        alike = candidates.by_vector(vectors, rows, sure, most)
+        alike = candidates.by_vector(vectors, rows[stands[rows] == rows], sure, most)
         doubtful = candidates.least(n, [doubtful, alike])
-    every = candidates.least(n, [sure, _laid_over(fingerprints, doubtful)])
+    found = [sure, _of_twins(unsure, stands), twins.spread(_laid_over(fingerprints, doubtful, radius), stands)]
+    every = candidates.least(n, found)
     return every.where(every.distance <= radius)
 
 
-def _laid_over(fingerprints: Fingerprints, pairs: Matches) -> Matches:
-    """Pairs at the distance they have when laid over each other."""
+def _laid_over(fingerprints: Fingerprints, pairs: Matches, radius: float) -> Matches:
+    """The pairs that are near when laid over each other, at the distance they then have."""
     distance = differences.distances(contents(fingerprints, "thumbnail"), pairs.first, pairs.second)
-    return pairs._replace(distance=distance)
+    return pairs._replace(distance=distance).where(distance <= radius)
+
+
+def _of_twins(pairs: Matches, stands: Rows) -> Matches:
+    """The pairs for which the same picture stands: no further apart than both are from it."""
+    same = pairs.where(stands[pairs.first] == stands[pairs.second])
+    return same._replace(distance=np.full_like(same.distance, 2 * twins.TWINS))
 
 
 def _check(fingerprints: Fingerprints, vectors: Vectors | None) -> None:
