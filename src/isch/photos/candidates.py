@@ -18,6 +18,7 @@ from isch.photos import phash
 from isch.photos.fingerprint import INSIDE, WHOLE, Fingerprints
 from isch.search import hamming
 from isch.search.pairs import pairs_blocks
+from isch.search.source import Source
 
 PICTURES_AT_ONCE = 8192
 N_SHELVES = 256
@@ -86,7 +87,7 @@ def signs(vectors: Vectors, rows: Rows) -> Codes:
 class Shelf(NamedTuple):
     """Stored hashes with the same lowest coefficients, and the picture of each."""
 
-    source: hamming.Source
+    source: Source
     codes: Codes
     owner: Rows
 
@@ -94,7 +95,7 @@ class Shelf(NamedTuple):
     def of(cls, codes: Codes, owner: Rows) -> "Shelf":
         """A shelf with these hashes."""
         seen = np.ascontiguousarray(codes[:, :_SCANNED])
-        return cls(hamming.Source.of(hamming.lay_out(seen), *seen.shape), codes, owner)
+        return cls(Source.of(hamming.lay_out(seen), *seen.shape), codes, owner)
 
 
 class Queries(NamedTuple):

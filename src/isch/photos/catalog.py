@@ -7,11 +7,12 @@ one transaction: it is there whole or not at all.
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from secrets import token_hex
+from typing import Any, NamedTuple, TypeVar
 
 from isch.errors import FileError, FormatError
 from isch.files import printable
@@ -20,6 +21,8 @@ from isch.photos import words
 VERSION = 2
 APPLICATION_ID = 0x49534350  # "ISCP"
 BUSY_SECONDS = 30.0
+_AT_ONCE = 500  # numbers in one statement: SQLite limits them
+T = TypeVar("T")
 
 _UPGRADES = {  # what makes a file of one version one of the next
     1: "CREATE INDEX IF NOT EXISTS items_by_path ON items (path, bytes, changed);",  # all that an update compares
@@ -141,8 +144,8 @@ class Catalog:
 
     def items(self, numbers: Sequence[int]) -> dict[int, Item]:
         """Those of some pictures that exist."""
-        marks = ", ".join("?" * len(numbers))
-        return {row[0]: _item(row) for row in self._all(f"SELECT {_COLUMNS} FROM items WHERE id IN ({marks})", numbers)}
+        rows = self._each(f"SELECT {_COLUMNS} FROM items WHERE id IN", numbers)
+        return {row[0]: _item(row) for row in rows}
 
     def page(self, wanted: Filter, offset: int, limit: int) -> list[Item]:
         """Some of the pictures a filter allows: the likeliest first for a word, else the latest."""
@@ -169,12 +172,10 @@ class Catalog:
 
     def labels(self, numbers: Sequence[int]) -> dict[int, list[tuple[int, float]]]:
         """The kinds of things some pictures show, the likeliest first."""
-        marks = ", ".join("?" * len(numbers))
         found: dict[int, list[tuple[int, float]]] = {number: [] for number in numbers}
-        sql = f"SELECT item, kind, share FROM labels WHERE item IN ({marks}) ORDER BY share DESC"
-        for item, kind, share in self._all(sql, numbers):
+        for item, kind, share in self._each("SELECT item, kind, share FROM labels WHERE item IN", numbers):
             found[item].append((kind, share))
-        return found
+        return {item: sorted(labels, key=lambda label: -label[1]) for item, labels in found.items()}
 
     def kinds(self) -> dict[int, int]:
         """How many pictures show each kind of thing."""
@@ -185,9 +186,36 @@ class Catalog:
         what = {"folder": "folder", "camera": "camera", "year": "substr(taken, 1, 4)"}[column]
         return self._all(f"SELECT {what}, count(*) FROM items GROUP BY 1 HAVING 1 IS NOT NULL ORDER BY 1")
 
-    def fingerprints(self) -> Iterator[tuple[int, str, bytes]]:
-        """(id, digest, fingerprint) of all pictures, by id."""
-        yield from self._all("SELECT id, digest, fingerprint FROM items ORDER BY id")
+    def digests(self) -> list[tuple[int, str]]:
+        """(id, digest) of all pictures, by id."""
+        return self._all("SELECT id, digest FROM items ORDER BY id")
+
+    def fingerprints(self) -> list[tuple[int, bytes]]:
+        """(id, fingerprint) of all pictures."""
+        return self._all("SELECT id, fingerprint FROM items")
+
+    def revision(self) -> str:
+        """A text that is another one whenever pictures were added, changed or removed."""
+        return str(self.meta("revision"))
+
+    def kept(self, name: str, key: str) -> bytes | None:
+        """What was kept under a name, if it was kept with this key."""
+        found = self.meta(name)
+        return bytes(found) if isinstance(found, bytes) and self.meta(f"{name} key") == key else None
+
+    def keep(self, name: str, key: str, content: bytes) -> None:
+        """Keep something that can be found out again, with the key it belongs to."""
+        with self.changing() as connection:
+            connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", [(name, content), (f"{name} key", key)])
+
+    def at_once(self, read: Callable[[], T]) -> T:
+        """What a function reads, all of the same moment."""
+        with self._translated():
+            self._connection().execute("BEGIN")
+            try:
+                return read()
+            finally:
+                self._connection().execute("COMMIT")
 
     def meta(self, name: str) -> Any:
         """A setting, or None."""
@@ -215,6 +243,7 @@ class Catalog:
             connection.executemany(f"INSERT INTO items VALUES ({', '.join('?' * len(Item._fields))}, ?)", known)
             connection.executemany("INSERT INTO labels VALUES (?, ?, ?)", labelled)
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('last_id', ?)", [last])
+            _revise(connection)
 
     def move(self, number: int, path: bytes, folder: str, state: State) -> None:
         """A picture has another path."""
@@ -229,6 +258,7 @@ class Catalog:
         """Forget pictures."""
         with self.changing() as connection:
             connection.executemany("DELETE FROM items WHERE id = ?", [(number,) for number in numbers])
+            _revise(connection)
 
     def fail(self, failed: Iterable[tuple[bytes, State, str]]) -> None:
         """Remember files that cannot be used, so that they are tried again only when they change."""
@@ -265,6 +295,12 @@ class Catalog:
     def _all(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
         with self._translated():
             return self._connection().execute(sql, values).fetchall()
+
+    def _each(self, sql: str, numbers: Sequence[int]) -> Iterator[Any]:
+        """The rows of a query that ends with IN for all of many numbers."""
+        for start in range(0, len(numbers), _AT_ONCE):
+            some = numbers[start : start + _AT_ONCE]
+            yield from self._all(f"{sql} ({', '.join('?' * len(some))})", some)
 
     def _connection(self) -> sqlite3.Connection:
         if not hasattr(self._local, "connection"):
@@ -303,6 +339,10 @@ class Catalog:
             raise FormatError(
                 f"{self.path}: the catalog is damaged ({error}); delete its folder to have it made anew"
             ) from error
+
+
+def _revise(connection: sqlite3.Connection) -> None:
+    connection.execute("INSERT OR REPLACE INTO meta VALUES ('revision', ?)", [token_hex(8)])
 
 
 def _item(row: Sequence[Any]) -> Item:

@@ -3,23 +3,19 @@
 import csv
 import io
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import combinations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from isch.errors import InputError
 from isch.photos import rules as keeping
-from isch.photos.candidates import Matches
 from isch.photos.catalog import Item
-from isch.photos.decisions import Decisions, Verdict
-from isch.photos.fingerprint import FINGERPRINT
+from isch.photos.copies import Copies, find_copies
+from isch.photos.decisions import Decision, Decisions, Verdict
 from isch.photos.groups import group_matches
 from isch.photos.library import Library
-from isch.photos.matching import DEFAULT, find_matches
+from isch.photos.matching import DEFAULT, radius_of
 from isch.photos.trash import Listed, Outcome, Removal, to_trash
 
 
@@ -54,10 +50,7 @@ class Duplicates:
         self._library = library
         self.decisions = Decisions(library.home / "decisions.sqlite")
         self._lock = threading.Lock()
-        self._state: object = None
-        self._numbers: list[int] = []
-        self._digests: list[str] = []
-        self._matches: Matches | None = None
+        self._copies: Copies | None = None
 
     def groups(self, closeness: str | float = DEFAULT, preference: Preference | None = None) -> list[Group]:
         """Groups that are still to be decided, the largest first.
@@ -69,15 +62,19 @@ class Duplicates:
         preference : Preference
             Which copy is to be kept where the user has not said.
         """
-        with self._lock:
-            matches = self._found()
-            if matches is None:
-                return []
-            found = group_matches(matches, len(self._numbers), closeness, self._apart())
-            rows = [(group.rows, float(group.diameter)) for group in found]
-            items = self._library.catalog.items([self._numbers[row] for members, _ in rows for row in members])
-        listed = [([items[self._numbers[row]] for row in members], wide) for members, wide in rows]
-        groups = [self._group(members, wide, preference or Preference()) for members, wide in listed]
+        radius_of(closeness)
+        copies = self._now()
+        apart = _rows(copies, self.decisions.apart())
+        found = group_matches(copies.matches, len(copies.numbers), closeness, apart)
+        numbers = [[copies.numbers[row] for row in group.rows] for group in found]
+        known = self._library.catalog.items([number for some in numbers for number in some])
+        listed = [[known[number] for number in some if number in known] for some in numbers]
+        said, wanted = _by_first(self.decisions.all()), preference or Preference()
+        groups = (
+            _group(items, float(group.diameter), said, wanted)
+            for items, group in zip(listed, found, strict=True)
+            if len(items) > 1
+        )
         return sorted((group for group in groups if group is not None), key=lambda g: (-len(g.items), g.items[0].id))
 
     def decide(self, verdict: str, numbers: Sequence[int], kept: int | None = None) -> None:
@@ -105,51 +102,12 @@ class Duplicates:
         self._library.update()
         return outcomes
 
-    def _found(self) -> Matches | None:
-        """All pairs of copies, searched for when the collection is another than last time."""
-        rows = list(self._library.catalog.fingerprints())
-        state = hash(tuple((number, digest) for number, digest, _ in rows))
-        if state != self._state:
-            self._numbers = [number for number, _, _ in rows]
-            self._digests = [digest for _, digest, _ in rows]
-            prints = np.frombuffer(b"".join(blob for _, _, blob in rows), FINGERPRINT)
-            self._matches = find_matches(prints, self._vectors()) if rows else None
-            self._state = state
-        return self._matches
-
-    def _vectors(self) -> NDArray[np.float32]:
-        """The vectors of all pictures, in the order of their numbers."""
-        places = {number: row for row, number in enumerate(self._numbers)}
-        out: NDArray[np.float32] | None = None
-        for numbers, vectors in self._library.vectors():
-            if out is None:
-                out = np.zeros((len(places), vectors.shape[1]), np.float32)
-            known = [i for i, number in enumerate(numbers) if number in places]
-            out[[places[numbers[i]] for i in known]] = vectors[known]
-        return np.zeros((len(places), 1), np.float32) if out is None else out
-
-    def _apart(self) -> list[tuple[int, int]]:
-        """The pairs of rows that the user said are not duplicates."""
-        rows: dict[str, list[int]] = {}
-        for row, digest in enumerate(self._digests):
-            rows.setdefault(digest, []).append(row)
-        pairs = self.decisions.apart()
-        return [(a, b) for one, other in pairs for a in rows.get(one, []) for b in rows.get(other, []) if a != b]
-
-    def _group(self, items: list[Item], diameter: float, preference: Preference) -> Group | None:
-        """A group as it is shown; None if the user has said that all of it stays."""
-        decided = self.decisions.among({item.digest for item in items})
-        both = {(d.first, d.second) for d in decided if d.verdict == Verdict.BOTH}
-        digests = sorted({item.digest for item in items})
-        if len(digests) > 1 and both.issuperset(combinations(digests, 2)):
-            return None
-        losers = {d.second if d.verdict == Verdict.FIRST else d.first for d in decided if _chooses(d.verdict)}
-        winners = {d.first if d.verdict == Verdict.FIRST else d.second for d in decided if _chooses(d.verdict)} - losers
-        for position, item in enumerate(items):
-            if item.digest in winners:
-                return Group(items, position, "you", diameter)
-        choice = preference.choose(items)
-        return Group(items, choice.index, choice.rule, diameter)
+    def _now(self) -> Copies:
+        """All pairs of copies, read again when the collection is another than last time."""
+        with self._lock:
+            if self._copies is None or self._copies.revision != self._library.catalog.revision():
+                self._copies = find_copies(self._library)
+            return self._copies
 
     def _items(self, numbers: Sequence[int]) -> list[Item]:
         items = self._library.catalog.items(list(numbers))
@@ -157,6 +115,37 @@ class Duplicates:
             if number not in items:
                 raise InputError(f"there is no picture {number} in the library")
         return [items[number] for number in numbers]
+
+
+def _rows(copies: Copies, pairs: Iterable[tuple[str, str]]) -> list[tuple[int, int]]:
+    """The pairs of rows with pairs of contents."""
+    rows: dict[str, list[int]] = {}
+    for row, digest in enumerate(copies.digests):
+        rows.setdefault(digest, []).append(row)
+    return [(a, b) for one, other in pairs for a in rows.get(one, []) for b in rows.get(other, []) if a != b]
+
+
+def _by_first(decided: Sequence[Decision]) -> dict[str, list[Decision]]:
+    out: dict[str, list[Decision]] = {}
+    for decision in decided:
+        out.setdefault(decision.first, []).append(decision)
+    return out
+
+
+def _group(items: list[Item], diameter: float, said: dict[str, list[Decision]], preference: Preference) -> Group | None:
+    """A group as it is shown; None if the user has said that all of it stays."""
+    digests = sorted({item.digest for item in items})
+    decided = [d for digest in digests for d in said.get(digest, []) if d.second in digests]
+    both = {(d.first, d.second) for d in decided if d.verdict == Verdict.BOTH}
+    if len(digests) > 1 and both.issuperset(combinations(digests, 2)):
+        return None
+    losers = {d.second if d.verdict == Verdict.FIRST else d.first for d in decided if _chooses(d.verdict)}
+    winners = {d.first if d.verdict == Verdict.FIRST else d.second for d in decided if _chooses(d.verdict)} - losers
+    for position, item in enumerate(items):
+        if item.digest in winners:
+            return Group(items, position, "you", diameter)
+    choice = preference.choose(items)
+    return Group(items, choice.index, choice.rule, diameter)
 
 
 def as_csv(groups: Sequence[Group]) -> str:

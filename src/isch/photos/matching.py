@@ -13,6 +13,7 @@ from isch.photos import candidates, differences, twins
 from isch.photos.candidates import Matches, Rows, Vectors
 from isch.photos.fingerprint import FINGERPRINT, FLAT, Fingerprints, contents
 
+VERSION = 1  # raise it when pairs are found differently: those kept are then searched for again
 CLOSENESS = {"identical": 2.0, "near": 30.0, "loose": 34.0}  # name: the largest distance
 DEFAULT = "near"
 LARGEST = 36  # no slider goes further: beyond it pictures resemble each other by chance

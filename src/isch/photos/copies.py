@@ -1,0 +1,77 @@
+"""All pairs of copies in a library: searched for once for each state of the collection, and kept in its catalog.
+
+So the next start, and every move of a slider, only reads them.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isch.photos import fingerprint, matching
+from isch.photos.candidates import Matches
+from isch.photos.fingerprint import FINGERPRINT
+from isch.photos.library import Library
+
+_NAME = "copies"
+_RECORD = np.dtype([("first", "<i8"), ("second", "<i8"), ("distance", "<f4")])
+
+
+class Copies(NamedTuple):
+    """Pairs of copies; row i of the matches is the picture ``numbers[i]`` with the content ``digests[i]``."""
+
+    revision: str
+    numbers: list[int]
+    digests: list[str]
+    matches: Matches
+
+
+def find_copies(library: Library) -> Copies:
+    """The pairs of copies among the pictures of a library as it is now."""
+    catalog = library.catalog
+    revision, rows = catalog.at_once(lambda: (catalog.revision(), catalog.digests()))
+    numbers, digests = [number for number, _ in rows], [digest for _, digest in rows]
+    key = f"{revision} {fingerprint.VERSION} {matching.VERSION}"
+    kept = catalog.kept(_NAME, key)
+    matches = None if kept is None else _unpacked(kept, len(numbers))
+    if matches is None:
+        matches = _searched(library, numbers)
+        catalog.keep(_NAME, key, _packed(matches))
+    return Copies(revision, numbers, digests, matches)
+
+
+def _searched(library: Library, numbers: list[int]) -> Matches:
+    prints = np.zeros(len(numbers), FINGERPRINT)  # of a picture that is gone by now: flat, and so without copies
+    places = {number: row for row, number in enumerate(numbers)}
+    for number, blob in library.catalog.fingerprints():
+        if number in places:
+            prints[places[number]] = np.frombuffer(blob, FINGERPRINT)[0]
+    return matching.find_matches(prints, _vectors(library, places))
+
+
+def _vectors(library: Library, places: dict[int, int]) -> NDArray[np.float32] | None:
+    """The vectors of all pictures, each in its place."""
+    out: NDArray[np.float32] | None = None
+    for numbers, vectors in library.vectors():
+        if out is None:
+            out = np.zeros((len(places), vectors.shape[1]), np.float32)
+        known = [i for i, number in enumerate(numbers) if number in places]
+        out[[places[numbers[i]] for i in known]] = vectors[known]
+    return out
+
+
+def _packed(matches: Matches) -> bytes:
+    records = np.empty(len(matches.first), _RECORD)
+    for name, column in zip(Matches._fields, matches, strict=True):
+        records[name] = column
+    return records.tobytes()
+
+
+def _unpacked(content: bytes, n: int) -> Matches | None:
+    """The pairs as they were kept; None if they are not pairs of n pictures."""
+    if len(content) % _RECORD.itemsize:
+        return None
+    records = np.frombuffer(content, _RECORD)
+    first, second, distance = (np.ascontiguousarray(records[name]) for name in Matches._fields)
+    sound = (first >= 0) & (first < second) & (second < n) & (distance >= 0) & (distance <= matching.LARGEST)
+    return Matches(first, second, distance) if sound.all() else None
