@@ -101,10 +101,11 @@ def _unreadable(path: str | os.PathLike[str], error: OSError | ValueError) -> Fi
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+def replacing(path: str | os.PathLike[str], durable: bool = True) -> Iterator[Path]:
     """A temporary path beside ``path``; it is renamed to ``path`` if the block succeeds, and deleted if not.
 
-    A link keeps its target, and a file that is replaced keeps its permissions.
+    A link keeps its target, and a file that is replaced keeps its permissions. ``durable=False`` is for files that can
+    be made again: they are not forced to disk, and may be empty after a power failure.
     """
     target = Path(path).resolve()
     check_writable(target)
@@ -113,11 +114,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         temporary.touch(exist_ok=False)
         yield temporary
-        sync(temporary)
+        if durable:
+            sync(temporary)
         if mode is not None:
             temporary.chmod(mode)
         _rename(temporary, target)
-        sync(target.parent)
+        if durable:
+            sync(target.parent)
     except OSError as error:
         raise (
             error if isinstance(error, FileError) else FileError(f"cannot write {path}: {error.strerror or error}")

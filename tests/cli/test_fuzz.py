@@ -13,6 +13,8 @@ from PIL import Image as Pil
 
 import isch
 from isch.cli import program
+from isch.photos import homes
+from isch.photos.library import Library
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has no such pipes, links and modes")
 
@@ -56,6 +58,15 @@ ARGUMENTS = {  # {} stands for the bad thing; the rest is well
     "import lancedb": "import lancedb --uri {} --table t -o out.isch",
     "import model": "import npy codes.npy --model {} -o out.isch",
     "import output": "import npy codes.npy -o {}",
+    "serve": "serve {} --no-browser",
+    "photos": "photos {} --index home --no-browser",
+    "photos index": "photos index {} --index home",
+    "photos search": "photos search {} --folder photos --index home",
+    "photos search folder": "photos search photos/cat.jpg --folder {} --index home",
+    "photos search index": "photos search photos/cat.jpg --folder photos --index {}",
+    "photos duplicates": "photos duplicates --folder {} --index home",
+    "photos duplicates index": "photos duplicates --folder photos --index {}",
+    "photos serve": "photos serve --folder {} --index home --no-browser",
     "bench run": "bench run {}",
     "bench plot": "bench plot {} -o out",
 }
@@ -71,7 +82,9 @@ THINGS = {
 FINE = {  # what is no mistake: (command, thing)
     *(("info", thing) for thing in ("model", "index.isch", "photos", "photos/cat.jpg", "odd.npy", "strings.npy")),
     *(("encode model", "model"), ("build model", "model"), ("build keys", "names.txt"), ("add keys", "names.txt")),
-    *(("describe", "photos"), ("describe", "photos/cat.jpg")),
+    *(("describe", "photos"), ("describe", "photos/cat.jpg"), ("serve", "index.isch")),
+    *((f"photos{command}", "photos") for command in ("", " index", " search folder", " duplicates", " serve")),
+    ("photos search", "photos/cat.jpg"),
     *(
         (f"{command}", "index.isch")
         for command in ("add index", "compact", "verify", "index info", "search index", "duplicates")
@@ -81,6 +94,14 @@ FINE = {  # what is no mistake: (command, thing)
     *(("export", "index.isch"), ("export faiss", "index.isch"), ("import model", "model")),
 }
 NUMBERS = [
+    *(f"photos search photos/cat.jpg --folder photos --index home -k {k}" for k in (0, -1, "x")),
+    *(f"photos duplicates --folder photos --index home --closeness {c}" for c in (-1, 37, "nan", "inf", "nearest", "")),
+    *(f"photos duplicates --folder photos --index home --keep {rule}" for rule in ("", "newest", "pixels,bytes")),
+    *(f"photos serve --folder photos --index home --port {port}" for port in (-1, 65536, "x", "1.5")),
+    *(f"photos photos --index home --host {host}" for host in ("0.0.0.0", "::", "example.org", "not a host", "")),
+    *("photos photos --index home --host 0.0.0.0 --token short", "serve index.isch --port 99999"),
+    *("photos nonsense", "photos search", "photos index", "photos photos --index photos/inside"),
+    *(f"duplicates index.isch --radius {r}" for r in (-1, "x", "1.5")),
     *(f"fit features.npy --bits {bits} -o out" for bits in (0, -1, 10**9, 10**30, "many", "1.5", "nan", "")),
     *(f"fit features.npy --seed {seed} -o out" for seed in (-1, 10**30, "x")),
     *(
@@ -142,7 +163,9 @@ def fill(folder: Path) -> None:
     (folder / "names.txt").write_text("".join(f"{i}\n" for i in range(100, 130)))
     (folder / "toy.toml").write_text(TOML)
     (folder / "photos").mkdir()
+    (folder / "cache").mkdir()
     Pil.new("RGB", (40, 30), "red").save(folder / "photos" / "cat.jpg")
+    Library(folder / "photos", folder / "home").update()
     for name in THINGS["folders"]:
         (folder / name).mkdir()
     for name in THINGS["empty"]:
@@ -159,6 +182,7 @@ def fill(folder: Path) -> None:
 def _here(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(desk)
     monkeypatch.setenv("ISCH_CACHE", str(desk / "cache"))
+    monkeypatch.setattr(homes, "root", lambda: desk / "cache")
     monkeypatch.delenv(program.DEBUG, raising=False)
 
 

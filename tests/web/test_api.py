@@ -12,6 +12,7 @@ from isch.photos.catalog import Filter
 from isch.photos.library import Library
 from isch.web.app import create
 from isch.web.settings import Settings
+from isch.web.thumbnails import Thumbnails
 
 from .conftest import STRANGE, drawing, encoded, make_pictures
 
@@ -40,6 +41,22 @@ def test_a_thumbnail_is_a_small_jpeg_and_is_kept(client: TestClient, library: Li
         assert max(Image.open(io.BytesIO(response.content)).size) == side
     assert len(list((library.home / "thumbnails").rglob("*.jpg"))) >= 2
     assert client.get(f"/api/items/{number}/thumbnail?size=9999").status_code == 400
+
+
+@pytest.mark.parametrize("left", [b"", b"\xff\xd8half", b"junk"])
+def test_a_damaged_thumbnail_is_made_again(client: TestClient, library: Library, left: bytes) -> None:
+    item = library.catalog.page(Filter(), 0, 1)[0]
+    whole = client.get(f"/api/items/{item.id}/thumbnail").content
+    (kept,) = (library.home / "thumbnails").rglob(f"{item.digest}-256.jpg")
+    kept.write_bytes(left)
+    assert client.get(f"/api/items/{item.id}/thumbnail").content == whole == kept.read_bytes()
+
+
+def test_thumbnails_are_shown_where_none_can_be_kept(library: Library, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    item = library.catalog.page(Filter(), 0, 1)[0]
+    content = Thumbnails(tmp_path / "file").get(item.path, item.digest, 256)
+    assert Image.open(io.BytesIO(content)).format == "JPEG"
 
 
 def test_search_by_an_uploaded_picture(client: TestClient) -> None:

@@ -1,5 +1,6 @@
 """isch photos: a folder of pictures, searched in the browser or from the command line."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,11 +10,13 @@ from isch.cli.arguments import AsJson
 from isch.cli.console import complain, done, json_lines, say, table
 from isch.cli.help import PICTURES, SEARCH, Commands
 from isch.cli.index import IndexPath
+from isch.cli.serving import Door, with_door
 
 if TYPE_CHECKING:
     from isch.photos.library import Library, Report
-    from isch.web.settings import Settings
 
+NAMED = 20  # files that could not be used and are named
+CATALOG = "catalog.sqlite"
 DEFAULT = "open"  # the command that a folder alone stands for
 
 
@@ -40,10 +43,6 @@ LastFolder = Annotated[
 Home = Annotated[
     Path | None, typer.Option("--index", help="Where the index is kept; default: a folder in the user's cache.")
 ]
-Port = Annotated[int, typer.Option(help="The port to listen on; 0 takes any free one.")]
-Host = Annotated[str, typer.Option(help="The address to listen on; any but loopback needs --token.")]
-Token = Annotated[str | None, typer.Option(help="What a browser must know to use the page.", envvar="ISCH_TOKEN")]
-NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Print the address only.")]
 Keep = Annotated[
     list[str] | None,
     typer.Option(help="Which copy to keep: pixels, format, bytes, oldest, folder; may be given several times."),
@@ -58,33 +57,20 @@ def attach(app: typer.Typer) -> None:
     app.command(name="serve", rich_help_panel=SEARCH)(serve_index)
 
 
-def serve_index(
-    index: IndexPath,
-    port: Port = 8765,
-    host: Host = "127.0.0.1",
-    token: Token = None,
-    no_browser: NoBrowser = False,
-) -> None:
+@with_door
+def serve_index(door: Door, index: IndexPath) -> None:
     """Serve any index: a page and an HTTP API that search by vector, by item, and by picture where it can."""
-    settings = _settings(host, port, token)
     from isch.web.indexed import create
 
-    _listen(create(index, settings), settings, not no_browser)
+    door.open(create(index, door.settings))
 
 
-def open_(
-    folder: Folder,
-    index: Home = None,
-    port: Port = 8765,
-    host: Host = "127.0.0.1",
-    token: Token = None,
-    no_browser: NoBrowser = False,
-) -> None:
+@with_door
+def open_(door: Door, folder: Folder, index: Home = None) -> None:
     """Bring the index of a folder up to date and open its search page."""
-    settings = _settings(host, port, token)
     library = _library(folder, index)
     _update(library)
-    _serve(library, settings, not no_browser)
+    _serve(door, library)
 
 
 def index(folder: Folder, index: Home = None) -> None:
@@ -96,12 +82,11 @@ def search(
     picture: Annotated[Path, typer.Argument(help="The picture to find the like of.")],
     folder: LastFolder = None,
     index: Home = None,
-    k: Annotated[int, typer.Option("-k", help="How many pictures to find.")] = 10,
+    k: Annotated[int, typer.Option("-k", help="How many pictures to find.", min=1)] = 10,
     json: AsJson = False,
 ) -> None:
     """Find the pictures most like one."""
-    library = _library(folder, index)
-    hits = library.search(picture, k)
+    hits = _indexed(folder, index).search(picture, k)
     if json:
         done(json_lines([{"path": hit.item.path, "distance": hit.distance, "score": hit.score} for hit in hits]))
         return
@@ -124,7 +109,7 @@ def duplicates(
     from isch.photos.rules import DEFAULT as RULES
 
     wanted = Preference(tuple(keep or RULES), tuple(str(path.absolute()) for path in prefer or []))
-    groups = Duplicates(_library(folder, index)).groups(_number(closeness), wanted)
+    groups = Duplicates(_indexed(folder, index)).groups(_number(closeness), wanted)
     if csv:
         typer.echo(as_csv(groups), nl=False)
     elif json:
@@ -133,17 +118,10 @@ def duplicates(
         _list(groups)
 
 
-def serve(
-    folder: LastFolder = None,
-    index: Home = None,
-    port: Port = 8765,
-    host: Host = "127.0.0.1",
-    token: Token = None,
-    no_browser: NoBrowser = False,
-) -> None:
+@with_door
+def serve(door: Door, folder: LastFolder = None, index: Home = None) -> None:
     """Open the search page of a folder at once; what has changed is brought up to date meanwhile."""
-    settings = _settings(host, port, token)
-    _serve(_library(folder, index), settings, not no_browser)
+    _serve(door, _library(folder, index))
 
 
 def _library(folder: Path | None, home: Path | None) -> "Library":
@@ -155,13 +133,16 @@ def _library(folder: Path | None, home: Path | None) -> "Library":
     return library
 
 
-def _settings(host: str, port: int, token: str | None) -> "Settings":
-    """Checked before the work, not after it."""
-    from isch.errors import require
-    from isch.web.settings import Settings
+def _indexed(folder: Path | None, home: Path | None) -> "Library":
+    """A library that was made before; a folder that was mistyped is not made one."""
+    from isch.errors import InputError
+    from isch.photos import homes
 
-    require("fastapi", "photos")
-    return Settings(host=host, port=port, token=token)
+    top = (folder or homes.last()).expanduser().absolute()
+    kept = homes.home_of(top) if home is None else home
+    if top.is_dir() and not (kept / CATALOG).is_file():
+        raise InputError(f"{top}: this folder has no index in {kept} yet; isch photos index {top} makes one")
+    return _library(top, home)
 
 
 def _update(library: "Library") -> None:
@@ -183,25 +164,24 @@ def _explain(library: "Library", report: "Report") -> None:
             f"{len(library)} pictures are too few to learn codes from: random codes find them and their vectors order "
             f"them; from {LEARN_ROWS} pictures on, codes are learned"
         )
-    for path, (_, reason) in list(library.catalog.failures().items())[:20]:
-        from isch.files import printable
-
-        complain(f"{printable(path.decode('utf-8', 'surrogateescape'))}: {reason}")
+    _complain(library)
 
 
-def _serve(library: "Library", settings: "Settings", browser: bool) -> None:
+def _complain(library: "Library") -> None:
+    """Name the files that could not be used."""
+    from isch.files import printable
+
+    failures = library.catalog.failures()
+    for path, (_, reason) in list(failures.items())[:NAMED]:
+        complain(f"{printable(os.fsdecode(path))}: {reason}")
+    if len(failures) > NAMED:
+        complain(f"{len(failures) - NAMED} more files could not be used")
+
+
+def _serve(door: Door, library: "Library") -> None:
     from isch.web.app import create
 
-    _listen(create(library, settings), settings, browser)
-
-
-def _listen(app: Any, settings: "Settings", browser: bool) -> None:
-    from isch.web.server import serve as run
-
-    def ready(address: str) -> None:
-        say(f"the search page is at {address} (Ctrl-C stops it)")
-
-    run(app, settings, ready, browser)
+    door.open(create(library, door.settings))
 
 
 def _number(text: str) -> str | float:

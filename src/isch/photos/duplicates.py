@@ -4,11 +4,12 @@ import csv
 import io
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import combinations
 
-from isch.errors import InputError
+from isch.errors import InputError, LockedError
 from isch.photos import rules as keeping
 from isch.photos.catalog import Item
 from isch.photos.copies import Copies, find_copies
@@ -17,6 +18,8 @@ from isch.photos.groups import group_matches
 from isch.photos.library import Library
 from isch.photos.matching import DEFAULT, radius_of
 from isch.photos.trash import Listed, Outcome, Removal, to_trash
+
+UPDATE_SECONDS = 5.0  # to wait for an update under way after files went to the trash
 
 
 @dataclass(frozen=True)
@@ -36,11 +39,18 @@ class Preference:
     rules: Sequence[str] = keeping.DEFAULT
     folders: Sequence[str] = ()
 
+    def __post_init__(self) -> None:
+        keeping.named(self.wanted, self.folders)  # refuses unknown rules, also where there is nothing to choose
+
+    @property
+    def wanted(self) -> list[str]:
+        """The rules that can be followed: without a preferred folder, no rule asks for it."""
+        first = [keeping.FOLDER] if self.folders and keeping.FOLDER not in self.rules else []
+        return [name for name in (*first, *self.rules) if name != keeping.FOLDER or self.folders]
+
     def choose(self, items: Sequence[Item]) -> keeping.Choice:
         """The copy to keep, and the rule that decided."""
-        first = [keeping.FOLDER] if self.folders and keeping.FOLDER not in self.rules else []
-        wanted = [name for name in (*first, *self.rules) if name != keeping.FOLDER or self.folders]
-        return keeping.keep([_copy(item) for item in items], wanted, self.folders)
+        return keeping.keep([_copy(item) for item in items], self.wanted, self.folders)
 
 
 class Duplicates:
@@ -99,7 +109,8 @@ class Duplicates:
             for give_up, kept in plan
         ]
         outcomes = to_trash(removals, self._library.home / "trash.jsonl")
-        self._library.update()
+        with suppress(LockedError):  # whoever works on the library for so long will see that the files are gone
+            self._library.update(wait=UPDATE_SECONDS)
         return outcomes
 
     def _now(self) -> Copies:

@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 
 from isch.codes import unpack
 from isch.encoder import Encoder
-from isch.errors import FileError, InputError, IschWarning
+from isch.errors import FileError, InputError, IschWarning, ParameterError
 from isch.features import dense
+from isch.files import printable, regular
 from isch.locks import locked
 from isch.photos import describing, fingerprint, scan
 from isch.photos.catalog import Catalog, Filter, Item, State
@@ -94,15 +95,26 @@ class Library:
             raise FileError(f"{self.folder}: expected a folder of pictures; {what}")
         self.home = home_of(self.folder) if home is None else Path(home).expanduser().absolute()
         self._refuse_inside()
-        self.home.mkdir(parents=True, exist_ok=True)
+        self._make_home()
         self.catalog = Catalog(self.home / "catalog.sqlite")
         self._check_owner()
         self._swapping = threading.Lock()
         self._index: Index | None = None
 
-    def update(self) -> Report:
-        """Bring catalog and index up to date with the folder; only what is new or changed is read."""
-        with locked(self.home / "update.lock", 0, "is updating this library"):
+    def update(self, wait: float = 0) -> Report:
+        """Bring catalog and index up to date with the folder; only what is new or changed is read.
+
+        Parameters
+        ----------
+        wait : float
+            Seconds to wait for another process, or another thread, that is doing so already.
+
+        Raises
+        ------
+        LockedError
+            It takes longer.
+        """
+        with locked(self.home / "update.lock", wait, "is updating this library"):
             if self.catalog.meta("changing"):
                 self._reconcile()
             self._renew()
@@ -133,6 +145,8 @@ class Library:
 
     def describe(self, picture: Any) -> NDArray[np.float32]:
         """The vector of a picture."""
+        if isinstance(picture, str | os.PathLike):
+            picture = regular(picture)
         row: NDArray[np.float32] = dense(self._opened().encoder.features(picture).read(0, 1))[0]
         return row
 
@@ -147,6 +161,8 @@ class Library:
 
     def nearest(self, vector: NDArray[np.float32], k: int, wanted: Filter | None = None) -> list[Hit]:
         """The pictures whose vectors are most like one."""
+        if k < 1:
+            raise ParameterError(f"k must be at least 1; got {k}")
         among = self.catalog.numbers(wanted) if wanted else None
         index = self._opened()
         every: dict[str, Any] = {"rerank": "exact", "oversample": max(1, len(index) / k)}
@@ -310,10 +326,14 @@ class Library:
 
     def _below(self, path: bytes) -> str:
         """The folder of a picture, below the top folder."""
-        from isch.files import printable
-
         below = os.path.relpath(os.path.dirname(os.fsdecode(path)), self.folder)
         return "" if below == os.curdir else printable(below).replace(os.sep, "/")
+
+    def _make_home(self) -> None:
+        try:
+            self.home.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FileError(f"{printable(self.home)}: the index cannot be kept here ({error.strerror})") from error
 
     def _refuse_inside(self) -> None:
         if self.home == self.folder or self.home.is_relative_to(self.folder):

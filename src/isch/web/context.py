@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isch.errors import IschError, LockedError
+from isch.errors import IschError
 from isch.photos import words
 from isch.photos.catalog import Item
 from isch.photos.duplicates import Duplicates, Group
@@ -88,6 +88,9 @@ def spelt(bits: NDArray[np.bool_]) -> str:
     return "".join("01"[int(bit)] for bit in bits)
 
 
+SHARE = 20  # times as long as a look at the folder takes, nothing is looked at: a large one costs 5 % of a core
+
+
 class Updater:
     """Keeps the library in step with its folder while the page is open."""
 
@@ -108,8 +111,10 @@ class Updater:
             self._thread.join(self._seconds)
 
     def _run(self) -> None:
-        while not self._stopping.wait(self._seconds):
-            self.updating = True
-            with suppress(LockedError, IschError):  # the next look may go better; what fails is listed in the catalog
+        pause = 0.0
+        while not self._stopping.wait(pause):
+            start, self.updating = time.monotonic(), True
+            with suppress(IschError):  # the next look may go better; what fails is listed in the catalog
                 self._library.update()
             self.updating = False
+            pause = max(self._seconds, SHARE * (time.monotonic() - start))

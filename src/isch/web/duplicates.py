@@ -7,16 +7,15 @@ from fastapi import APIRouter, HTTPException, Query, Response
 from fastapi.responses import JSONResponse
 
 from isch.photos.duplicates import Group, Preference, as_csv
-from isch.photos.matching import DEFAULT, radius_of
+from isch.photos.matching import CLOSENESS, DEFAULT, LARGEST, radius_of
 from isch.photos.rules import DEFAULT as RULES
 from isch.web import schemas
 from isch.web.depends import MAX_TEXT, OwnPage, Shared
 
 router = APIRouter()
 NEAR = radius_of(DEFAULT)
-WIDEST = 36  # bits; beyond, pictures are not copies any more
 
-Radius = Annotated[float, Query(ge=0, le=WIDEST, description="How far apart copies may be, in bits.")]
+Radius = Annotated[float, Query(ge=0, le=LARGEST, description="How far apart copies may be, in bits.")]
 Rules = Annotated[list[Literal["folder", "pixels", "format", "bytes", "oldest"]], Query(max_length=5)]
 Folders = Annotated[list[Annotated[str, Query(max_length=MAX_TEXT)]], Query(max_length=20)]
 
@@ -36,6 +35,8 @@ def duplicates(
     return schemas.Duplicates(
         total=len(groups),
         offset=offset,
+        radius=radius,
+        closeness=CLOSENESS,
         pictures=sum(len(group.items) for group in groups),
         savings=sum(spare),
         groups=shared.copies(groups[offset : offset + limit]),

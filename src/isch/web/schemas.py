@@ -114,6 +114,8 @@ class Duplicates(BaseModel):
 
     total: int = Field(description="How many groups there are.")
     offset: int
+    radius: float = Field(description="How far apart copies may be, in bits.")
+    closeness: dict[str, float] = Field(description="The largest distance of each name for how near copies are.")
     pictures: int = Field(description="Pictures in all groups.")
     savings: int = Field(description="Bytes of all copies but those to keep.")
     groups: list[Copies]

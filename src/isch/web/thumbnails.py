@@ -1,14 +1,16 @@
 """Small versions of pictures, made when they are first asked for and kept on disk by content."""
 
 import io
+from contextlib import suppress
 from pathlib import Path
 
 from isch.describe.images import decode
-from isch.errors import FileError, InputError, require
+from isch.errors import InputError, require
 from isch.files import replacing
 
 SIZES = (256, 1600)  # the longer side: of the grid, and of a picture looked at
 QUALITY = 82
+_BEGIN, _END = b"\xff\xd8", b"\xff\xd9"  # of every whole JPEG; a power failure may have left less
 
 
 class Thumbnails:
@@ -20,15 +22,15 @@ class Thumbnails:
     def get(self, path: str, digest: str, size: int) -> bytes:
         """A JPEG whose longer side is at most ``size``."""
         kept = self._folder / digest[:2] / f"{digest}-{size}.jpg"
-        try:
-            return kept.read_bytes()
-        except FileNotFoundError:
-            content = _made(path, size)
-        except OSError as error:
-            raise FileError(f"{kept}: {error.strerror}") from error
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(kept) as temporary:
-            temporary.write_bytes(content)
+        with suppress(OSError):
+            content = kept.read_bytes()
+            if content.startswith(_BEGIN) and content.endswith(_END):
+                return content
+        content = _made(path, size)
+        with suppress(OSError):  # on a full disk pictures are still shown
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(kept, durable=False) as temporary:
+                temporary.write_bytes(content)
         return content
 
 

@@ -10,7 +10,7 @@ const STEP = 50;
 export class DuplicatesView {
   constructor(facets) {
     this.facets = facets;
-    this.wanted = { radius: Number(localStorage.getItem("radius") ?? 14), rule: saved("rules", ["pixels", "format", "bytes", "oldest"]), folder: saved("folders", []) };
+    this.wanted = { radius: localStorage.getItem("radius") ?? undefined, rule: saved("rules", ["pixels", "format", "bytes", "oldest"]), folder: saved("folders", []) };
     this.groups = [];
     this.list = make("div", {});
     this.bar = make("div", { className: "bar" });
@@ -25,10 +25,9 @@ export class DuplicatesView {
 
   panel() {
     const output = make("output", { for: "radius" });
-    const slider = make("input", { id: "radius", type: "range", min: 0, max: 36, step: 1, value: this.wanted.radius,
-      oninput: () => { output.textContent = nearness(slider.value); slider.setAttribute("aria-valuetext", nearness(slider.value)); },
-      onchange: () => this.change({ radius: Number(slider.value) }) });
-    output.textContent = nearness(slider.value);
+    const slider = make("input", { id: "radius", type: "range", min: 0, max: 36, step: 1, disabled: true,
+      oninput: () => this.tell(), onchange: () => this.change({ radius: Number(slider.value) }) });
+    Object.assign(this, { slider, output });
     this.order = make("ol", { className: "rules", "aria-label": "Rules for the copy to keep, the weightiest first" });
     this.drawRules();
     const folder = make("select", { id: "preferred", onchange: () => this.prefer(folder.value) }, make("option", { value: "" }, "none"),
@@ -39,6 +38,13 @@ export class DuplicatesView {
       make("div", { className: "row" }, make("label", {}, "Preferred folder ", folder),
         make("a", { className: "button", id: "csv", download: "duplicates.csv" }, "Save as CSV"),
         make("a", { className: "button", id: "json", download: "duplicates.json" }, "Save as JSON")));
+  }
+
+  // The server says how near is meant where the user has not said.
+  tell() {
+    const text = `${nearness(this.found.closeness, Number(this.slider.value))} (${count(Number(this.slider.value), "bit")})`;
+    this.output.textContent = text;
+    this.slider.setAttribute("aria-valuetext", text);
   }
 
   drawRules() {
@@ -62,7 +68,7 @@ export class DuplicatesView {
 
   change(values) {
     this.wanted = { ...this.wanted, ...values };
-    localStorage.setItem("radius", this.wanted.radius);
+    if (this.wanted.radius !== undefined) localStorage.setItem("radius", this.wanted.radius);
     localStorage.setItem("rules", JSON.stringify(this.wanted.rule));
     localStorage.setItem("folders", JSON.stringify(this.wanted.folder));
     this.load();
@@ -78,6 +84,9 @@ export class DuplicatesView {
       if (this.gone || asked !== this.wanted) return;
       this.found = found;
       this.groups = found.groups;
+      this.slider.value = found.radius;
+      this.slider.disabled = false;
+      this.tell();
       this.draw();
     } catch (error) { say(error.message, true); }
   }
@@ -147,5 +156,5 @@ export class DuplicatesView {
 }
 
 const sum = (items) => items.reduce((total, item) => total + item.bytes, 0);
-const nearness = (bits) => (bits < 3 ? `identical (${bits} bits)` : bits <= 16 ? `near (${bits} bits)` : `loose (${bits} bits)`);
+const nearness = (closeness, bits) => Object.keys(closeness).find((name) => bits <= closeness[name]) ?? Object.keys(closeness).at(-1);
 function saved(name, otherwise) { try { return JSON.parse(localStorage.getItem(name)) ?? otherwise; } catch { return otherwise; } }

@@ -1,0 +1,52 @@
+"""What commands that open a page in the browser share: their options, and how they serve it."""
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Annotated, Any
+
+import typer
+
+from isch.cli.console import say
+
+Port = Annotated[int, typer.Option(help="The port to listen on; 0 takes any free one.")]
+Host = Annotated[str, typer.Option(help="The address to listen on; any but loopback needs --token.")]
+Token = Annotated[str | None, typer.Option(help="What a browser must know to use the page.", envvar="ISCH_TOKEN")]
+NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Print the address only.")]
+
+
+def options(port: Port = 8765, host: Host = "127.0.0.1", token: Token = None, no_browser: NoBrowser = False) -> None:
+    """The options of a server; only their names, defaults and helps count."""
+
+
+class Door:
+    """Where the page is served, checked before the work and not after it."""
+
+    def __init__(self, port: int, host: str, token: str | None, no_browser: bool) -> None:
+        from isch.errors import require
+        from isch.web.settings import Settings
+
+        require("fastapi", "photos")
+        self.settings: Settings = Settings(host=host, port=port, token=token)
+        self._browser = not no_browser
+
+    def open(self, app: Any) -> None:
+        """Serve an app until it is interrupted."""
+        from isch.web.server import serve
+
+        serve(app, self.settings, lambda at: say(f"the search page is at {at} (Ctrl-C stops it)"), self._browser)
+
+
+def with_door(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of a server; it gets them as its first argument, a ``Door``."""
+    own, added = inspect.signature(command, eval_str=True), inspect.signature(options)
+    parameters = [*list(own.parameters.values())[1:], *added.parameters.values()]
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        door = Door(*(given.pop(name) for name in added.parameters))
+        command(door, **given)
+
+    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
