@@ -5,6 +5,7 @@ import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -182,9 +183,9 @@ def test_force_replaces(run: Run) -> None:
 def test_a_model_that_appears_meanwhile_is_kept(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     fit = isch.LSH.fit
 
-    def slow_fit(self: isch.LSH, X: object) -> isch.LSH:
+    def slow_fit(self: isch.LSH, X: object, **options: Any) -> isch.LSH:
         Path("new").write_text("somebody else's")
-        return fit(self, X)
+        return fit(self, X, **options)
 
     monkeypatch.setattr(isch.LSH, "fit", slow_fit)
     code, out, _ = run("fit features.npy --method lsh --bits 8 -o new")
