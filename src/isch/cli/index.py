@@ -164,6 +164,10 @@ def search(
     oversample: Annotated[
         float | None, typer.Option(help="How many candidates to re-rank, as a multiple of k.", min=1)
     ] = None,
+    recall: Annotated[
+        float | None,
+        typer.Option(help="The share of the true neighbours to find, such as .95; oversampling follows.", min=0, max=1),
+    ] = None,
     where: Annotated[
         list[str] | None, typer.Option(help="A condition on metadata: FIELD=VALUE, also < <= > >= !=; all must hold.")
     ] = None,
@@ -176,7 +180,9 @@ def search(
     with Index.open(index) as opened:
         if rerank == "exact" and not opened.info()["keep_features"]:
             raise ParameterError("--rerank exact needs an index that was built with --keep-features")
-        results = opened.search(queries, k, where=wanted, rerank=rerank, oversample=oversample)
+        if recall is not None and not opened.info()["keep_features"]:
+            raise ParameterError("--recall needs an index that was built with --keep-features")
+        results = opened.search(queries, k, where=wanted, rerank=rerank, oversample=oversample, recall=recall)
         if wanted and not any(results):
             _check_fields(opened, [field for condition in wanted for field in condition])
     done(_json(results) if json else _table(results))

@@ -38,8 +38,10 @@ from isch.search.writer import Rows, Writer, writing
 
 if TYPE_CHECKING:
     from isch.hashing.base import Hasher
+    from isch.search import calibration
     from isch.search import duplicates as near_duplicates
 else:
+    calibration = Lazy("isch.search.calibration")
     near_duplicates = Lazy("isch.search.duplicates")
 
 WAIT_SECONDS = 5.0
@@ -161,6 +163,7 @@ class Index:
         among: Any = None,
         rerank: str | None = "auto",
         oversample: float | None = None,
+        recall: float | None = None,
     ) -> Results:
         """The k nearest items of each query, nearest first.
 
@@ -179,6 +182,9 @@ class Index:
             compared by Hamming distance), by the features kept ("exact"), or by the codes alone.
         oversample : float, optional
             How many candidates are re-ranked, as a multiple of k.
+        recall : float, optional
+            The share of the k true neighbours to find on average, such as .95. It needs an index that keeps features:
+            candidates are put in order exactly, and how many it takes is measured on the index when it is first asked.
 
         Returns
         -------
@@ -189,7 +195,11 @@ class Index:
         snapshot = self._now
         encoder, keeps = self._encoder(snapshot), snapshot.catalog.keep_features is not None
         distance = HAMMING if encoder is None else encoder.distance
-        stage = reranking.stage(rerank, oversample, None if encoder is None else distance, keeps)
+        compared = None if encoder is None else distance
+        if recall is None:
+            stage = reranking.stage(rerank, oversample, compared, keeps)
+        else:
+            stage = calibration.stage(snapshot, compared, rerank, oversample, k, recall)
         asked = intake.queries(queries, encoder, snapshot.n_bits)
         allowed = snapshot.allowed(where, None if among is None else key_rules.many(among))
         found = snapshot.nearest(asked.codes, stage.candidates(k, snapshot.n_bits), distance, allowed)

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ from isch.search.exact import CodeTable, nearest
 from isch.search.filters import Where, tests
 from isch.search.items import Metadata
 from isch.search.segments import Segment, read_dead
+
+if TYPE_CHECKING:
+    from isch.search.recall import Ranks
 
 FILTERS = 16  # filters whose rows are remembered
 ATTEMPTS = 100  # at opening, each of which loses against a compaction
@@ -60,6 +63,7 @@ class Snapshot:
         self.offsets = np.cumsum([0, *map(len, self.segments)])
         self._lock = Lock()
         self._filters: OrderedDict[str, Allowed] = OrderedDict()
+        self.ranks: dict[int, Ranks] = {}  # by the number of results, what calibration.py measured
 
     def __len__(self) -> int:
         return self.catalog.n_items
