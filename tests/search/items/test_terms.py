@@ -72,7 +72,7 @@ def test_what_is_not_a_term_is_refused(term: str) -> None:
         terms.right([term])
 
 
-@pytest.mark.parametrize("known", [["2", "1"], ['"b', '"a'], ['"a', "1"], ["1", "1"], ["true", "false"], ["1.0", "1"]])
+@pytest.mark.parametrize("known", [["2", "1"], ['"b', '"a'], ['"a', "1"], ["1", "1"], ["true", "false"]])
 def test_other_orders_are_seen(known: list[str]) -> None:
     assert not terms.right(known)
 

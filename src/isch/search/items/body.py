@@ -108,7 +108,13 @@ class Texts:
         return len(self._starts) - 1
 
     def __getitem__(self, place: int, /) -> str:
-        return self._decoded(self._starts.item(place), self._starts.item(place + 1))
+        start, stop = self._starts.item(place), self._starts.item(place + 1)
+        if not start <= stop <= len(self._data):
+            raise self._body.damaged("a text lies outside the file")
+        try:
+            return str(self._data[start:stop], "utf-8")
+        except UnicodeDecodeError as error:
+            raise self._not_unicode(error) from error
 
     def __iter__(self) -> Iterator[str]:
         return chain.from_iterable(self.parts())
@@ -124,22 +130,59 @@ class Texts:
 
     def some(self, places: Integers) -> list[str]:
         """The texts at places, which are in the list."""
-        wide = places.astype(np.int64)
-        return list(map(self._decoded, self._starts[wide].tolist(), self._starts[wide + 1].tolist()))
+        wide = places.astype(np.int64, copy=False)
+        starts, stops = self._starts[wide], self._starts[wide + 1]
+        if (starts > stops).any() or stops.max(initial=0) > len(self._data):
+            raise self._body.damaged("a text lies outside the file")
+        data = self._data
+        try:
+            return [str(data[a:b], "utf-8") for a, b in zip(starts.tolist(), stops.tolist(), strict=True)]
+        except UnicodeDecodeError as error:
+            raise self._not_unicode(error) from error
+
+    def places(self, wanted: Iterable[str]) -> Iterator[tuple[str, int]]:
+        """(text, place) of those texts that are in the list, if it is in order.
+
+        The middle one of those wanted is looked for first, then those before it in the part before its place, and so
+        on. Bytes are compared, whose order is that of code points.
+        """
+        texts = sorted(wanted)
+        parts = [(0, len(texts), 0, len(self))]
+        while parts:
+            first, last, low, high = parts.pop()
+            if first < last:
+                middle = (first + last) // 2
+                content = texts[middle].encode("utf-8", "surrogatepass")
+                place = self._first_not_below(content, low, high)
+                if place < len(self) and self._raw(place) == content:
+                    yield texts[middle], place
+                parts += [(first, middle, low, place), (middle + 1, last, place, high)]
+
+    def place(self, text: str) -> int | None:
+        """Where a text is, if the list is in order."""
+        return next((place for _, place in self.places([text])), None)
+
+    def _first_not_below(self, content: bytes, low: int, high: int) -> int:
+        data, start = self._data, self._starts.item
+        while low < high:
+            middle = (low + high) // 2
+            if bytes(data[start(middle) : start(middle + 1)]) < content:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def _raw(self, place: int) -> bytes:
+        return bytes(self._data[self._starts.item(place) : self._starts.item(place + 1)])
 
     def _cut(self, content: bytes, starts: list[int]) -> list[str]:
-        if content.isascii():
-            whole = content.decode("ascii")
-            return [whole[start:stop] for start, stop in pairwise(starts)]
-        return [self._text(content[start:stop]) for start, stop in pairwise(starts)]
-
-    def _decoded(self, start: int, stop: int) -> str:
-        if not start <= stop <= len(self._data):
-            raise self._body.damaged("a text lies outside the file")
-        return self._text(self._data[start:stop])
-
-    def _text(self, content: bytes | memoryview) -> str:
         try:
-            return str(content, "utf-8")
+            if content.isascii():
+                whole = content.decode("ascii")
+                return [whole[start:stop] for start, stop in pairwise(starts)]
+            return [str(content[start:stop], "utf-8") for start, stop in pairwise(starts)]
         except UnicodeDecodeError as error:
-            raise self._body.damaged(f"a text is not Unicode: {error}") from error
+            raise self._not_unicode(error) from error
+
+    def _not_unicode(self, error: UnicodeDecodeError) -> FormatError:
+        return self._body.damaged(f"a text is not Unicode: {error}")

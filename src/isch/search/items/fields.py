@@ -1,6 +1,5 @@
 """The metadata of an items file: a column for each field, and for each row which fields it has."""
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -46,16 +45,16 @@ class Fields:
     def of(self, rows: Rows) -> list[Metadata]:
         """The metadata of rows."""
         found: list[Metadata] = [None] * len(rows)
-        shapes = self._shape_of_row[rows]
-        order = np.argsort(shapes, kind="stable")
-        for group in np.split(order, np.flatnonzero(np.diff(shapes[order])) + 1):
-            shape = int(shapes[group[0]]) if len(group) else 0
-            if shape:
-                fields = self._shapes.members(shape - 1)
-                names = self.names.some(fields)
-                values = [self._values(field, rows[group]) for field in fields.tolist()]
-                for number, place in enumerate(group.tolist()):
-                    found[place] = {name: some[number] for name, some in zip(names, values, strict=True)}
+        groups: dict[int, list[int]] = {}
+        for place, shape in enumerate(self._shape_of_row[rows].tolist()):
+            groups.setdefault(shape, []).append(place)
+        groups.pop(0, None)
+        for shape, group in groups.items():
+            fields = self._shapes.members(shape - 1)
+            names = self.names.some(fields)
+            values = [self._values(field, rows[group]) for field in fields.tolist()]
+            for number, place in enumerate(group):
+                found[place] = {name: some[number] for name, some in zip(names, values, strict=True)}
         return found
 
     def matching(self, tests: Sequence[Test], among: Marks) -> Rows:
@@ -75,8 +74,8 @@ class Fields:
 
     def column(self, name: str) -> "StoredColumn | None":
         """The column of a field."""
-        number = bisect_left(self.names, name)
-        return self._whole(number) if number < len(self.names) and self.names[number] == name else None
+        number = self.names.place(name)
+        return None if number is None else self._whole(number)
 
     def check(self) -> None:
         """Compare the parts with each other."""
@@ -123,19 +122,22 @@ class Fields:
         """The values that rows have in a column."""
         column = self._column(number)
         codes = column.at(rows)
-        if len(codes) and codes.max() >= len(column.terms):
+        if codes.max() >= len(column.terms):
             raise self._damaged(number, f"has no value for row {rows[codes.argmax()]}")
-        used, places = np.unique(codes, return_inverse=True)
-        known = column.terms.some(used)
+        listed = codes.tolist()
+        used = list(set(listed))
+        known = dict(zip(used, column.terms.some(np.array(used)), strict=True))
         try:
-            values = list(map(terms.value, known))
-            return [terms.value(known[i]) if type(values[i]) in (list, dict) else values[i] for i in places.tolist()]
+            values = {code: terms.value(term) for code, term in known.items()}
+            if any(type(value) in (list, dict) for value in values.values()):
+                return [terms.value(known[code]) for code in listed]  # rows share no lists
         except (ValueError, RecursionError) as error:
             raise self._damaged(number, str(error)) from error
+        return [values[code] for code in listed]
 
     def _column(self, number: int) -> "StoredColumn":
         """The column of a field, of which nothing is read yet."""
-        rows, codes, content, starts = ((int(a), int(b), int(c)) for a, b, c in self._columns[number])
+        rows, codes, content, starts = ((a, b, c) for a, b, c in self._columns[number].tolist())
         column = StoredColumn(
             self._body.texts(content, starts),
             self._body.integers(codes),

@@ -1,6 +1,5 @@
 """The keys of an items file: integers and texts in their order, and which row has which."""
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
@@ -9,7 +8,7 @@ from isch.search.catalog import Key
 from isch.search.items.body import AT_ONCE, Body, Section
 from isch.search.items.contents import Integers, Marks, Rows
 
-SCAN_SHARE = 1 / 32  # of all keys, when more are wanted than this it is faster to read all
+SCAN_SHARE = 1 / 16  # of all keys, when more are wanted than this it is faster to read all
 
 
 class Keys:
@@ -59,9 +58,8 @@ class Keys:
         """The rows of those of some keys that are here."""
         wanted = set(keys)
         if len(wanted) > SCAN_SHARE * len(self):
-            return {key: row for row, key in self.by_row() if key in wanted}
-        places = ((key, self._place(key)) for key in wanted)
-        return {key: self._rows_of(place, place + 1).item() for key, place in places if place is not None}
+            return {key: row for key, row in self.sorted() if key in wanted}
+        return {key: self._rows_of(place, place + 1).item() for key, place in self._places_of(wanted)}
 
     def by_row(self) -> Iterator[tuple[int, Key]]:
         """(row, key) of every item in the order of rows."""
@@ -69,6 +67,13 @@ class Keys:
             rows = np.arange(start, min(start + AT_ONCE, self.n_rows))
             rows = rows[self._place_of(rows) < len(self)]
             yield from zip(rows.tolist(), self.of(rows), strict=True)
+
+    def sorted(self) -> Iterator[tuple[Key, int]]:
+        """(key, row) of every item in the order of keys: integers, then texts by their Unicode code points."""
+        values, rows = self.integers()
+        yield from zip(values.tolist(), rows.tolist(), strict=True)
+        for texts, rows in self.texts():
+            yield from zip(texts, rows.tolist(), strict=True)
 
     def integers(self) -> tuple[Rows, Rows]:
         """The keys that are integers, rising, and their rows."""
@@ -102,12 +107,17 @@ class Keys:
             if not np.array_equal(places, self._places):
                 raise self._body.damaged("the rows of its keys are not the keys of its rows")
 
-    def _place(self, key: Key) -> int | None:
-        if isinstance(key, str):
-            place = bisect_left(self._texts, key)
-            return len(self._integers) + place if place < len(self._texts) and self._texts[place] == key else None
-        place = int(np.searchsorted(self._integers, key))
-        return place if place < len(self._integers) and self._integers[place] == key else None
+    def _places_of(self, keys: Iterable[Key]) -> Iterator[tuple[Key, int]]:
+        """(key, place) of those keys that are here."""
+        listed = list(keys)
+        numbers = np.array([key for key in listed if not isinstance(key, str)], np.int64)
+        places = np.searchsorted(self._integers, numbers)
+        inside = places < len(self._integers)
+        numbers, places = numbers[inside], places[inside]
+        there = self._integers[places] == numbers
+        yield from zip(numbers[there].tolist(), places[there].tolist(), strict=True)
+        for text, place in self._texts.places(key for key in listed if isinstance(key, str)):
+            yield text, len(self._integers) + place
 
     def _place_of(self, rows: Rows) -> Integers:
         return self._places[rows].astype(np.int64) if len(self._places) else rows

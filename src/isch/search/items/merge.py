@@ -12,7 +12,7 @@ from isch import progress
 from isch.errors import FormatError
 from isch.search.items import terms
 from isch.search.items.body import AT_ONCE, BodyWriter, Section, smallest
-from isch.search.items.contents import Column, Integers, Rows, Shape, Source
+from isch.search.items.contents import Integers, Rows, Shape, Source
 from isch.search.items.table import Known
 from isch.search.sealed import ITEMS, SegmentWriter
 
@@ -30,6 +30,14 @@ class Kept(NamedTuple):
         new = self.numbers[rows]
         kept = new >= 0
         return new[kept], kept
+
+
+class Part(NamedTuple):
+    """Some rows of a column, and the terms that these rows have."""
+
+    terms: Known
+    rows: Rows
+    codes: Rows
 
 
 def write(path: Path, sources: Sequence[Kept], n_rows: int) -> tuple[str, int]:
@@ -154,7 +162,7 @@ def _kept_texts(source: Kept) -> Iterator[tuple[list[str], Rows]]:
             yield texts if kept.all() else list(compress(texts, kept.tolist())), new
 
 
-def _kept_column(source: Kept, name: str) -> list[Column]:
+def _kept_column(source: Kept, name: str) -> list[Part]:
     """The column of a field without the rows that are left out and the terms that no row has any more."""
     column = source.items.column(name)
     if column is None:
@@ -165,16 +173,14 @@ def _kept_column(source: Kept, name: str) -> list[Column]:
     used = np.flatnonzero(np.bincount(codes, minlength=1))
     places = np.zeros(len(column.terms), np.int64)
     places[used] = np.arange(len(used))
-    return [Column(Known(column.terms.some(used)), places[codes], rows)] if len(rows) else []
+    return [Part(Known(column.terms.some(used)), rows, places[codes])] if len(rows) else []
 
 
-def _joined(parts: list[Column]) -> tuple[Known, Rows, Rows]:
-    """(terms, rows, codes) of columns together."""
-    lists = [part.terms.some(np.arange(len(part.terms))) for part in parts]
-    known = Known(lists[0] if len(lists) == 1 else terms.in_order({term for some in lists for term in some}))
-    places = {term: place for place, term in enumerate(known)} if len(lists) > 1 else {}
-    codes = [
-        part.codes if len(lists) == 1 else np.array([places[term] for term in some], np.int64)[part.codes]
-        for some, part in zip(lists, parts, strict=True)
-    ]
-    return known, np.concatenate([part.rows for part in parts if part.rows is not None]), np.concatenate(codes)
+def _joined(parts: list[Part]) -> Part:
+    """Parts of a column together."""
+    if len(parts) == 1:
+        return parts[0]
+    known = Known(terms.in_order(dict.fromkeys(chain(*(part.terms for part in parts)))))
+    places = {term: place for place, term in enumerate(known)}
+    codes = [np.array([places[term] for term in part.terms], np.int64)[part.codes] for part in parts]
+    return Part(known, np.concatenate([part.rows for part in parts]), np.concatenate(codes))

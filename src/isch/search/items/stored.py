@@ -52,8 +52,8 @@ class StoredItems:
 
     def named(self, rows: Sequence[int]) -> dict[int, tuple[Key, Metadata]]:
         """(key, metadata) of rows, each of which must be there."""
-        chosen = np.unique(np.asarray(rows, np.int64))
-        return dict(zip(chosen.tolist(), zip(self._keys.of(chosen), self._fields.of(chosen), strict=True), strict=True))
+        chosen = np.asarray(rows, np.int64)
+        return dict(zip(rows, zip(self._keys.of(chosen), self._fields.of(chosen), strict=True), strict=True))
 
     def find(self, keys: Iterable[Key]) -> dict[Key, int]:
         """The rows of those of some keys that are here."""
@@ -65,10 +65,7 @@ class StoredItems:
 
     def sorted(self) -> Iterator[tuple[Key, int]]:
         """(key, row) of every item in the order of keys: integers, then texts by their Unicode code points."""
-        values, rows = self.integers()
-        yield from zip(values.tolist(), rows.tolist(), strict=True)
-        for texts, rows in self.texts():
-            yield from zip(texts, rows.tolist(), strict=True)
+        return self._keys.sorted()
 
     def matching(self, tests: Sequence[Test]) -> Rows:
         """The rows, rising, whose metadata pass all tests."""

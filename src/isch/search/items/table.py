@@ -124,7 +124,7 @@ def _named_by_texts(shape: Shape) -> bool:
 def _column(parts: list[tuple[Rows, list[Any]]]) -> Column:
     values = parts[0][1] if len(parts) == 1 else [value for _, some in parts for value in some]
     found = terms.of_all(values)
-    known = Known(terms.in_order(set(found)))
+    known = Known(terms.in_order(dict.fromkeys(found)))
     "".join(known).encode()  # a text that is not Unicode is found before anything is written
     places = {term: place for place, term in enumerate(known)}
     codes = np.fromiter(map(places.__getitem__, found), np.int64, len(found))

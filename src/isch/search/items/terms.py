@@ -6,8 +6,11 @@ means a run of terms.
 """
 
 import json
+import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from math import isfinite
+from types import NoneType
 from typing import Any
 
 from isch.search.filters import Test
@@ -21,7 +24,8 @@ Order = tuple[Any, ...]  # kind, and value where the kind has more than one
 Span = tuple[int, int]  # of terms, the end not included
 
 _KINDS = {"n": NULL, "f": FALSE, "t": TRUE, '"': TEXT, "[": OTHER, "{": OTHER} | dict.fromkeys("-0123456789", NUMBER)
-_WORDS = {"null": None, "false": False, "true": True}
+_WORDS = ("null", "false", "true")
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 def of(value: Any) -> str:
@@ -31,13 +35,21 @@ def of(value: Any) -> str:
 
 
 def of_all(values: Sequence[Any]) -> list[str]:
-    """The terms of values; most fields have values of one type, and many times the same."""
+    """The terms of values; most fields have values of one type."""
     kinds = set(map(type, values))
-    if kinds in ({str}, {int}):
-        quick = '"'.__add__ if str in kinds else int.__repr__
-        known = {value: quick(value) for value in set(values)}
-        return list(map(known.__getitem__, values))
-    return list(map(of, values))
+    if kinds == {float} and all(map(isfinite, values)):
+        return list(map(float.__repr__, values))
+    if len(kinds) == 1:
+        return list(map(_QUICK.get(kinds.pop(), of), values))
+    return [_QUICK.get(type(value), of)(value) for value in values]
+
+
+_QUICK: dict[type, Callable[[Any], str]] = {
+    str: '"'.__add__,
+    int: int.__repr__,
+    bool: {False: "false", True: "true"}.__getitem__,
+    NoneType: lambda _: "null",
+}
 
 
 def value(term: str) -> Any:
@@ -51,10 +63,15 @@ def value(term: str) -> Any:
     kind = _KINDS.get(term[:1])
     if kind == TEXT:
         return term[1:]
-    found = decode(term)
-    if kind is None or (kind < NUMBER and term not in _WORDS):
-        raise ValueError(f"{term[:20]!r} is not a value")
-    return found
+    if kind == NUMBER and _NUMBER.fullmatch(term):
+        return _number(term)
+    if kind == OTHER or term in _WORDS:
+        return decode(term)
+    raise ValueError(f"{term[:20]!r} is not a value")
+
+
+def _number(term: str) -> float:
+    return float(term) if "." in term or "e" in term or "E" in term else int(term)
 
 
 def _refuse(name: str) -> None:
@@ -62,10 +79,6 @@ def _refuse(name: str) -> None:
 
 
 decode = json.JSONDecoder(parse_constant=_refuse).decode
-
-
-def _number(term: str) -> Any:
-    return int(term) if term.isdigit() else decode(term)
 
 
 def order(term: str) -> Order:
@@ -82,13 +95,13 @@ def wanted(value: Any) -> Order:
 
 
 def in_order(terms: Iterable[str]) -> list[str]:
-    """Different terms in their order."""
+    """Different terms in their order; equal numbers, as 1 and 1.0, stay as they are."""
     kinds: list[list[str]] = [[] for _ in range(6)]
     for term in terms:
         kinds[_KINDS[term[0]]].append(term)
-    for some in kinds:
-        some.sort()
     kinds[NUMBER].sort(key=_number)
+    for kind in (TEXT, OTHER):
+        kinds[kind].sort()
     return [term for some in kinds for term in some]
 
 
@@ -103,7 +116,7 @@ def right(known: list[str]) -> bool:
     for term in known:
         if _KINDS.get(term[:1]) != TEXT:
             value(term)
-    return in_order(set(known)) == known
+    return len(set(known)) == len(known) and in_order(known) == known
 
 
 def spans(terms: Terms, test: Test) -> list[Span]:
