@@ -91,12 +91,8 @@ def verified(path: Path) -> None:
 TARGETS = [
     Target("index read", make, read, sealed=True, crafted=crafted_index.crafted),
     Target("index change", make, change, sealed=True, crafted=crafted_index.crafted),
-    Target(
-        "index version-2 read", make_second_version, read, sealed=True, crafted=crafted_index.crafted_second_version
-    ),
-    Target(
-        "index version-2 change", make_second_version, change, sealed=True, crafted=crafted_index.crafted_second_version
-    ),
+    Target("index version-2 read", make_second_version, read, sealed=True, crafted=crafted_index.crafted_second),
+    Target("index version-2 change", make_second_version, change, sealed=True, crafted=crafted_index.crafted_second),
     Target("index version-1 read", make_first_version, read, sealed=True),
     Target("index version-1 change", make_first_version, change, sealed=True),
 ]
