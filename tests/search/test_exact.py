@@ -257,7 +257,7 @@ def test_rows_may_be_named_by_number_or_by_a_mask(n_allowed: int, n_queries: int
 
 @pytest.mark.parametrize("allowed", [[3, 2], [2, 2], [-1, 4], [5, 2_000]])
 def test_row_numbers_must_rise_within_the_table(allowed: list[int]) -> None:
-    with pytest.raises(InputError, match=r"rising row numbers within 0\.\.1999"):
+    with pytest.raises(InputError, match=r"ascending row numbers within 0\.\.1999"):
         nearest(np.zeros((1, 8), np.uint8), np.zeros((2_000, 8), np.uint8), 3, mask=np.array(allowed))
 
 

@@ -1,6 +1,6 @@
 """The ``isch`` command: parse, call, print.
 
-This module imports next to nothing, so that Ctrl-C is handled from the start; heavy imports happen inside the commands.
+This module imports almost nothing, so that Ctrl-C is handled from the start. Heavy imports happen inside the commands.
 """
 
 import sys

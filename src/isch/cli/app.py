@@ -45,9 +45,9 @@ for group in (photos, info, advise, describe, models, index, duplicates, export,
 def invoke(arguments: Sequence[str]) -> int:
     """Run the command that the arguments name; gives its exit code."""
     if "_ISCH_COMPLETE" in os.environ:
-        app(prog_name="isch")  # the shell asks how a line could go on
+        app(prog_name="isch")  # the shell asks for completions
     if "" in arguments:
-        raise ParameterError("an argument is empty; was a variable of the shell not set?")
+        raise ParameterError("an argument is empty; is a variable of the shell not set?")
     command = typer.main.get_command(app)
     try:
         with command.make_context("isch", list(arguments)) as context:

@@ -1,4 +1,4 @@
-"""What the commands print. Whatever a name or a key contains, a line stays one line and a terminal stays as it is."""
+"""What the commands print. Whatever a name or a key contains, it stays on one line and cannot control the terminal."""
 
 import re
 import sys
@@ -25,7 +25,7 @@ def say(line: object = "") -> None:
 
 
 def done(lines: str | Iterable[str]) -> None:
-    """Print the last lines of a command. With the very last, Ctrl-C comes too late: success stays success."""
+    """Print the last lines of a command. After the last one, Ctrl-C comes too late: the command has succeeded."""
     waiting = iter([lines] if isinstance(lines, str) else lines)
     line = next(waiting, None)
     for following in waiting:

@@ -100,7 +100,7 @@ def delete(
     index: IndexPath,
     keys: Annotated[list[str] | None, typer.Argument(help="Keys to delete.")] = None,
     file: Annotated[Path | None, typer.Option("--keys", help="A file of keys, one per line.")] = None,
-    missing_ok: Annotated[bool, typer.Option("--missing-ok", help="Pass over keys that are not there.")] = False,
+    missing_ok: Annotated[bool, typer.Option("--missing-ok", help="Skip keys that are not in the index.")] = False,
 ) -> None:
     """Delete items by key: as text, else as an integer."""
     from isch.search.index import Index
@@ -115,7 +115,7 @@ def delete(
 
 
 def compact(index: IndexPath) -> None:
-    """Merge all segments and drop deleted items; searches go on meanwhile."""
+    """Merge all segments and drop deleted items; searches may continue meanwhile."""
     from isch.cli.progress import shown
     from isch.search.index import Index
 
@@ -159,7 +159,7 @@ def search(
     k: Annotated[int, typer.Option("-k", help="Hits per query.", min=1)] = 10,
     rerank: Annotated[
         Literal["auto", "asymmetric", "exact", "none"],
-        typer.Option(help="How hits are sorted in the end; auto: asymmetric where the method has that."),
+        typer.Option(help="How the best hits are sorted; auto: asymmetric if the method allows it."),
     ] = "auto",
     oversample: Annotated[
         float | None, typer.Option(help="How many candidates to re-rank, as a multiple of k.", min=1)
@@ -204,7 +204,7 @@ def _table(results: "Iterable[list[Hit]]") -> Iterator[str]:
 
 
 def _check_fields(index: "Index", asked: list[str]) -> None:
-    """Refuse a condition on a field that no item has: it is a slip of the pen more often than a wish for nothing."""
+    """Refuse a condition on a field that no item has: it is most likely a typing mistake."""
     there = index.fields()
     for field in asked:
         if field not in there:

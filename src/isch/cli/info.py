@@ -164,7 +164,7 @@ def _readable(found: Facts) -> Facts:
 
 
 def _model(path: Path) -> Facts:
-    """A hashing model, a descriptor, or both in one file. What was learned is read, but nothing is set to work."""
+    """A hashing model, a descriptor, or both in one file. The content is read, but nothing is run."""
     from isch.hashing import METHODS
     from isch.models import read, read_header
 

@@ -1,7 +1,7 @@
-"""Where a command writes: never over what it reads, and over what exists only with ``--force``.
+"""Where a command writes: never over its input, and over existing files only with ``--force``.
 
-Every command claims its outputs before it begins. An output that appears while the command works is kept too: work that
-took long goes to a free name beside it (``Output.path``), other work is refused (``Output.check``).
+Every command claims its outputs before it begins. An output that appears while the command works is not overwritten
+either: results that took long go to a free name beside it (``Output.path``), other work is refused (``Output.check``).
 """
 
 import os

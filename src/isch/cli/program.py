@@ -1,4 +1,4 @@
-"""One command from its arguments to its exit code: whatever happens becomes one sentence.
+"""One command from its arguments to its exit code: every error becomes one sentence.
 
 0    done
 1    a mistake in isch itself; the message says how to report it
@@ -52,7 +52,7 @@ def finish(code: int) -> None:
 
 
 def _spell_out_strange_characters() -> None:
-    """A terminal that does not know a character shows its number; printing never fails for it."""
+    """Make printing safe: a character that the terminal cannot show is printed as its number."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -94,14 +94,14 @@ def _explained(error: BaseException) -> tuple[int, str]:
 
 
 def _closed(error: BaseException) -> bool:
-    """Whether the reader of our output has gone; Windows says so in its own way."""
+    """Whether the reader of our output is gone; Windows reports it in its own way."""
     return isinstance(error, BrokenPipeError) or (
         os.name == "nt" and isinstance(error, OSError) and error.errno == errno.EINVAL and not error.filename
     )
 
 
 def _discard_output() -> None:
-    """Send what is still buffered nowhere, so that leaving the program does not complain about it."""
+    """Discard buffered output, so that leaving the program does not fail on it."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -1,4 +1,4 @@
-"""Matrix products of one thread: the blocks of a pass are shared out among threads already."""
+"""Single-threaded matrix products: threads already share the blocks of a pass."""
 
 import os
 import sys
@@ -21,7 +21,7 @@ class _Blas:
 
     @contextmanager
     def single(self) -> Iterator[None]:
-        """BLAS uses one thread inside this block; whoever leaves last gives the others back."""
+        """BLAS uses one thread inside this block; the last to leave restores the number of threads."""
         self._enter()
         try:
             yield
@@ -29,7 +29,7 @@ class _Blas:
             self._leave()
 
     def after_fork(self) -> None:
-        """In the child only this thread lives on: the others will never leave."""
+        """The child has only this thread; the others will never leave their blocks."""
         self._lock = threading.Lock()
         self._users = getattr(self._mine, "depth", 0)
         if self._users == 0 and self._limits is not None:
@@ -58,7 +58,7 @@ class _Blas:
         _release_control(self._libraries)
 
     def _loaded(self) -> Any:
-        """The libraries of this process; looked for again, which takes milliseconds, only after further imports."""
+        """The libraries of this process. They are searched for, which takes milliseconds, only after new imports."""
         from threadpoolctl import ThreadpoolController
 
         if len(sys.modules) != self._n_modules:
@@ -68,7 +68,7 @@ class _Blas:
 
 
 def _release_control(libraries: Any) -> None:
-    """Let whoever comes next set the number of threads: threadpoolctl from 3.8 on listens to one thread only."""
+    """Let any thread set the number of threads next: since 3.8, threadpoolctl obeys only one thread."""
     for library in libraries.lib_controllers:
         if hasattr(library, "clear_controlling_thread"):
             library.clear_controlling_thread(force=True)

@@ -1,4 +1,4 @@
-"""Who does the work of a pass: threads here, the workers of an active Dask client, or whoever ``using`` names."""
+"""What runs a pass: threads here, the workers of an active Dask client, or the executor that ``using`` names."""
 
 import sys
 from abc import ABC, abstractmethod

@@ -37,7 +37,7 @@ def block_rows(n_features: int) -> int:
 class Pass(ABC, Generic[P]):
     """What is done to each block of rows. Write one as a frozen dataclass."""
 
-    label: ClassVar[str] = ""  # how progress calls it; without one it is not shown
+    label: ClassVar[str] = ""  # the name in progress displays; without one it is not shown
 
     @abstractmethod
     def block(self, block: Block, start: int) -> P:
@@ -68,7 +68,7 @@ class Reduction(Pass[T]):
 
     @abstractmethod
     def combine(self, total: T, part: T) -> T:
-        """``total`` with the rows that come next; may change and return ``total``, never ``part``."""
+        """Add the result of the next rows to ``total``; may change and return ``total``, never ``part``."""
 
 
 class Sum(Reduction[Arrays]):
@@ -115,7 +115,7 @@ class Job(Generic[P]):
 
 
 class NotFinite(InputError):
-    """A block holds a value that cannot be used: which, how many and where is for the whole matrix to say."""
+    """A block holds a value that cannot be used. ``refuse_unfinite`` then looks for all such values."""
 
 
 def run(work: Reduction[T], rows: Features | NDArray[Any]) -> T:
@@ -126,8 +126,8 @@ def run(work: Reduction[T], rows: Features | NDArray[Any]) -> T:
     work : Reduction
         What is done to a block, and how results are combined.
     rows : Features or array
-        Features are worked on by the executor in use and refused if a value is NaN or infinite. An array is worked on
-        by threads here and taken as it is.
+        Features go to the executor in use and are refused if a value is NaN or infinite. An array goes to threads here
+        and is not checked.
     """
     from isch.compute.executors import executor_for
 
@@ -152,7 +152,7 @@ def iterate(work: Pass[P], rows: Features | NDArray[Any]) -> Iterator[P]:
 
 
 def collect(work: Pass[NDArray[Any]], rows: Features | NDArray[Any], out: Any) -> Any:
-    """Write the results, one row for each row, to ``out``, anything that takes slices of rows; gives ``out``."""
+    """Write the results, one row per row, to ``out``, anything that takes slices of rows; returns ``out``."""
     first = 0
     for part in iterate(work, rows):
         out[first : first + len(part)] = part

@@ -34,7 +34,7 @@ def load(features: Features, rows: NDArray[np.intp], mean: NDArray[np.float64]) 
 
 
 def refuse_constant(features: Features) -> None:
-    """Refuse data without any variation; reads little further than the first row that differs."""
+    """Refuse data whose rows are all equal; stops reading soon after the first row that differs."""
     if not any(iterate(Differing(dense(features.read(0, 1), None)), features)):
         raise InputError(f"{features.where}: all rows are equal; expected data that varies")
 
@@ -61,7 +61,7 @@ class RowSum(Sum):
 
 @dataclass(frozen=True)
 class Centring(Pass[NDArray[np.float32]]):
-    """Rows minus the mean, narrowed after the subtraction."""
+    """Rows minus the mean, rounded to single precision after the subtraction."""
 
     mean: NDArray[np.float64]
     where: str

@@ -1,4 +1,4 @@
-"""Work shared out among threads, results in order. It may be nested, abandoned half-way, and go on after a fork."""
+"""Work divided among threads, with results in order. It may be nested, abandoned halfway, and used after a fork."""
 
 import os
 import threading
@@ -15,7 +15,7 @@ R = TypeVar("R")
 
 
 def n_threads() -> int:
-    """Threads to use: the environment's ISCH_NUM_THREADS, else the cores this process may run on."""
+    """Threads to use: ISCH_NUM_THREADS in the environment, otherwise the cores this process may run on."""
     asked = os.environ.get("ISCH_NUM_THREADS", "")
     if asked and not (asked.isdecimal() and int(asked) > 0):
         raise ParameterError(f"ISCH_NUM_THREADS must be a positive number; got {asked!r}")

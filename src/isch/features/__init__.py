@@ -1,4 +1,4 @@
-"""Feature matrices wherever they lie: ``open`` gives one interface to arrays, files and folders of files."""
+"""Feature matrices: ``open`` gives arrays, files and folders of files the same interface."""
 
 import os
 from pathlib import Path
@@ -48,9 +48,9 @@ def open(source: Any) -> Features:
     Raises
     ------
     FileError
-        There is no such file, or it is not what its name says, or it is damaged.
+        The file does not exist, is damaged, or is not in the format of its suffix.
     InputError
-        What was given is not a matrix of real numbers.
+        The input is not a matrix of real numbers.
     """
     if isinstance(source, Features):
         return source

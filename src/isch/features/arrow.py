@@ -100,7 +100,7 @@ def tables(content: Content) -> tuple[Any, Iterator[Any]]:
 
 
 def valid(batch: Any) -> Any:
-    """A batch or column whose buffers and offsets were checked; until then Arrow may abort the process on them."""
+    """A batch or column after checking its buffers and offsets; unchecked ones may make Arrow abort the process."""
     batch.validate(full=True)
     return batch
 

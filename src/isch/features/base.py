@@ -1,4 +1,4 @@
-"""The contract of a feature matrix, however large and wherever it lies."""
+"""The contract of a feature matrix of any size, in memory, on disk or elsewhere."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -17,13 +17,13 @@ SLAB_BYTES = 64 << 20  # what a source with slow random access reads at once
 class Features(ABC):
     """A matrix of numbers, one row per item, read in blocks of consecutive rows.
 
-    ``shape`` and ``dtype`` are those of the matrix. A source gives ``read``; the rest follows. It can be read any
-    number of times, and never holds more than one slab.
+    ``shape`` and ``dtype`` are those of the matrix. A source implements ``read``; the rest follows. It can be read any
+    number of times, and never has more than one slab in memory.
     """
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
-    where: str = "the features"  # how messages call this source
+    where: str = "the features"  # the name of this source in messages
     here: bool = False  # whether the rows are in the memory of this process, so that others had to be sent them
     _names: Sequence[str] | None = None
 
@@ -54,7 +54,7 @@ class Features(ABC):
         return stack(parts) if parts else self.read(0, 0)
 
     def close(self) -> None:
-        """Let go of open files. The next read opens them again."""
+        """Close open files. The next read opens them again."""
         return
 
     def version(self) -> list[Any]:
@@ -65,7 +65,7 @@ class Features(ABC):
         return self.shape[0]
 
     def _load_names(self) -> Sequence[str] | None:
-        """The names, read when they are first asked for."""
+        """The names; read when they are first used."""
         return None
 
     def _pick(self, start: int, rows: NDArray[np.intp], step: int) -> Block:
@@ -129,7 +129,7 @@ class Subset(SlabFeatures):
 
 
 def stack(blocks: Sequence[Block]) -> Block:
-    """Blocks one below the other; sparse if all of them are."""
+    """Stack blocks vertically; the result is sparse if all of them are."""
     matrices = [block for block in blocks if issparse(block)]
     if matrices and len(matrices) == len(blocks):
         return sparse.csr_array(sparse.vstack(matrices))

@@ -11,11 +11,11 @@ from isch.features.base import Block
 from isch.lazy import issparse
 
 LARGEST = float(np.finfo(np.float32).max)
-COLUMNS = 1 << 27  # more are a damaged or crafted header, not a feature vector
+COLUMNS = 1 << 27  # a header with more is damaged or crafted
 
 
 def finite(block: Block) -> bool:
-    """Whether every value is finite and fits single precision. One pass usually tells; else each value is asked."""
+    """Whether every value is finite and fits single precision. A sum usually tells; if not, each value is checked."""
     values: NDArray[Any] = block.data if issparse(block) else np.asarray(block)
     if not np.issubdtype(values.dtype, np.floating):
         return True
@@ -58,7 +58,7 @@ def check_memory(n_bytes: int, where: str) -> None:
 
 
 def physical_memory() -> int | None:
-    """Bytes of memory this computer has, or None where the system does not say (then allocation itself must fail)."""
+    """Bytes of memory of this computer, or None if the system does not tell (then allocation itself must fail)."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

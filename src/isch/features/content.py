@@ -1,4 +1,4 @@
-"""What a feature file is to hold, as the formats write it."""
+"""The content of a feature file, as formats write it."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class Content:
     names, labels
         One string per row.
     recipe
-        How the features came about, as JSON.
+        How the features were made, as JSON.
     attachments
         Other files to keep with the matrix, by name.
     """

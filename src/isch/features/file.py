@@ -1,4 +1,4 @@
-"""A feature matrix in a file or folder of any format: checked, reopened after pickling, errors in our own words."""
+"""A feature matrix in a file or folder of any format: checked, reopened after pickling, with our own errors."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -21,8 +21,8 @@ INFLATION = 10_000  # bytes of values per byte of file; real features compress f
 class FileFeatures(Features):
     """The matrix of one file, read by its format (``formats.py``).
 
-    It pickles as the path and what is known of the file, so that it can be sent to another process, which opens the
-    file again when it first reads. A file that has changed since it was opened is refused.
+    It pickles as the path and facts about the file, so it can be sent to another process, which opens the file again
+    at its first read. A file that has changed since it was opened is refused.
     """
 
     def __init__(self, path: Path, member: str | None = None) -> None:
@@ -103,7 +103,7 @@ class FileFeatures(Features):
 
 
 class Stamp(NamedTuple):
-    """What tells one version of a file or folder from another."""
+    """What distinguishes versions of a file or folder."""
 
     size: int
     changed: int  # nanoseconds
@@ -120,7 +120,7 @@ def stamp(path: Path) -> Stamp:
 
 
 def _entries(folder: Path) -> Iterator["os.DirEntry[str]"]:
-    """All files below a folder; links and pipes are refused, because they lead out of it or never end."""
+    """All files below a folder. Links and pipes are refused, because they lead out of the folder or never end."""
     waiting = [os.fspath(folder)]
     while waiting:
         with os.scandir(waiting.pop()) as entries:
@@ -136,10 +136,9 @@ def _entries(folder: Path) -> Iterator["os.DirEntry[str]"]:
 
 @contextmanager
 def in_our_words(where: str, kind: str) -> Iterator[None]:
-    """Whatever goes wrong inside becomes one sentence of ours that names the file.
+    """Turn any error inside into one of ours: one sentence that names the file.
 
-    This is the only place where errors of other packages about feature files are put into words, at opening and at
-    every later read.
+    This is the only place that rewords errors of other packages about feature files, at opening and at every read.
     """
     try:
         yield

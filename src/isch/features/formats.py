@@ -2,12 +2,12 @@
 
 A format is a module of this package with
 
-``KIND``                          how messages call such a file
-``open_features(path, member)``   the matrix in it as ``Features``; ``member`` is what stands after ``::``, or None
+``KIND``                          the name of such a file in messages
+``open_features(path, member)``   the matrix in it as ``Features``; ``member`` is the text after ``::``, or None
 ``write(path, content)``          optional: writes a ``content.Content``, whole or not at all
 
-and one line in ``FORMATS``. It may raise anything: ``file.FileFeatures`` puts it into our words, at opening and at
-every later read, and takes care of pickling.
+and one line in ``FORMATS``. It may raise any error: ``file.FileFeatures`` rewords it, at opening and at every read, and
+takes care of pickling.
 """
 
 import importlib
@@ -45,7 +45,7 @@ def writer(path: Path) -> Any:
 
 
 def kind(path: Path) -> str:
-    """How messages call a file with this suffix."""
+    """The name of a file with this suffix in messages."""
     return str(module(path).KIND)
 
 
@@ -56,7 +56,7 @@ def opened(path: Path, member: str | None) -> Features:
 
 
 def choose(member: str | None, candidates: list[str], path: Path) -> str:
-    """The matrix asked for by ``path::member``; else the only one, or the one called features, train or X."""
+    """The matrix that ``path::member`` names; otherwise the only one, or the one called features, train or X."""
     if member is not None:
         if member not in candidates:
             raise FormatError(f"{path}: no matrix called {member!r}; it holds {', '.join(candidates) or 'none'}")

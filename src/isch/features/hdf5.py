@@ -52,7 +52,7 @@ class Hdf5Features(SlabFeatures):
 
 
 def open_features(path: Path, member: str | None) -> Features:
-    """An HDF5 file with one matrix, or the one that is meant."""
+    """The only matrix of an HDF5 file, or the one that ``member`` names."""
     file = require("h5py", "formats").File(path, "r")
     return Hdf5Features(file, choose(member, matrices(file, path), path), path)
 
@@ -145,7 +145,7 @@ def _check_own(found: Any, where: str) -> None:
 
 
 def _check_whole(found: Any, where: str) -> None:
-    """Refuse a dataset of which a part was never written: HDF5 would make up its values."""
+    """Refuse a dataset that was only partly written: HDF5 would make up the missing values."""
     if found.chunks is None:
         width = REFERENCE.itemsize if found.dtype.hasobject else found.dtype.itemsize
         expected, present, unit = found.size * width, found.id.get_storage_size(), "bytes"

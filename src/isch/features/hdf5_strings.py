@@ -1,7 +1,7 @@
 """Strings of HDF5 datasets.
 
-Those of variable length lie in global heaps. libhdf5 (2.0) loops for ever on a damaged heap, so heaps are read here,
-within bounds. Format: *HDF5 File Format Specification*, III.E "Disk Format: Level 1E – Global Heap".
+Strings of variable length are stored in global heaps. libhdf5 (2.0) loops forever on a damaged heap, so heaps are read
+here, within bounds. Format: *HDF5 File Format Specification*, III.E "Disk Format: Level 1E – Global Heap".
 """
 
 import math

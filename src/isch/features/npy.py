@@ -85,7 +85,7 @@ def header(file: IO[bytes], where: str) -> Header:
 
 
 def load(path: str | os.PathLike[str]) -> NDArray[Any]:
-    """The array of a .npy file of any shape, memory-mapped, for whoever needs one array and not ``Features``.
+    """The array of a .npy file of any shape, memory-mapped, for callers that need an array and not ``Features``.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def load(path: str | os.PathLike[str]) -> NDArray[Any]:
 
 
 def mapped(path: Path) -> NDArray[Any]:
-    """The array of a .npy file; its size must be the one the header tells."""
+    """The array of a .npy file; the size of the file must match its header."""
     with reading(path) as file:
         head, size = header(file, str(path)), os.fstat(file.fileno()).st_size
         if size != head.size:

@@ -30,7 +30,7 @@ DEFLATE = 1032  # bytes that one byte of deflated data can become at most
 
 
 def open_features(path: Path, member: str | None) -> Features:
-    """The matrix meant; of the other arrays only the headers are read."""
+    """The matrix that is wanted; only the headers of the other arrays are read."""
     with opened(path) as members:
         if member is None and _is_text(members.headers.get("format")):
             matrix: Block = members.sparse()
@@ -77,7 +77,7 @@ class Members:
         self.headers: dict[str, Header] = {name: self._header(name) for name in self._entries}
 
     def load(self, name: str) -> NDArray[Any]:
-        """An array, decompressed; the archive's checksum is checked by the way."""
+        """An array, decompressed and checked against the archive's checksum."""
         check_memory(self.headers[name].size, f"{self._path}::{name}")
         with self._archive.open(self._entries[name]) as file:
             return np.asarray(layout.read_array(file, allow_pickle=False))

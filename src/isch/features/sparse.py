@@ -1,4 +1,4 @@
-"""Sparse matrices from strangers: checked in full, because SciPy's compiled code trusts their indices."""
+"""Untrusted sparse matrices: checked in full, because SciPy's compiled code trusts their indices."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def checked(matrix: Any, where: str) -> "lazy.sparse.csr_array":
     matrix : scipy.sparse matrix or array
         What a user or a file gives.
     where : str
-        How messages call it.
+        Its name in messages.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def checked(matrix: Any, where: str) -> "lazy.sparse.csr_array":
 def check_indices(matrix: Any, where: str) -> None:
     """Refuse a sparse matrix with an index outside its shape, or with pointers that do not rise.
 
-    Other kinds than those of ``PARTS`` hold Python objects, which check themselves.
+    Kinds that are not in ``PARTS`` hold Python objects, which check themselves.
     """
     if matrix.ndim != 2:
         raise InputError(f"{where}: expected a matrix (rows, columns); got shape {matrix.shape}")

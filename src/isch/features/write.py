@@ -1,4 +1,4 @@
-"""Writing feature files piece by piece, so that interrupted work can go on where it stopped.
+"""Writing feature files piece by piece, so that interrupted work can resume.
 
 Beside ``features.h5`` a folder ``features.h5.partial`` holds numbered parts, each written whole or not at all with the
 names and labels of its rows. ``finish`` hands them to the format, which puts them together, and removes the folder.
@@ -27,18 +27,18 @@ from isch.lazy import issparse
 from isch.locks import locked
 
 PART_BYTES = 32 << 20
-PART_SECONDS = 20  # at most so much work is lost when the process is killed
+PART_SECONDS = 20  # the most work that is lost when the process is killed
 
 
 class Writer:
-    """A feature file in the making. Use as a context: what was added survives an error or interruption.
+    """Writes a feature file. Use as a context: rows that were added survive an error or interruption.
 
     Parameters
     ----------
     path : path
         The file to be; its suffix says the format, which must be one that can be written (``formats.py``).
     recipe : dict
-        How the features come about, as JSON. Work that was begun with another recipe is not continued.
+        How the features are made, as JSON. Work that began with another recipe is not resumed.
     """
 
     def __init__(self, path: str | os.PathLike[str], recipe: dict[str, Any]) -> None:
@@ -107,7 +107,7 @@ class Writer:
 
     @property
     def recipe(self) -> str:
-        """How the features come about, as JSON."""
+        """How the features are made, as JSON."""
         return json.dumps(self._recipe, sort_keys=True)
 
     def blocks(self) -> Iterator[Block]:

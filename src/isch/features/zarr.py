@@ -1,6 +1,6 @@
 """Zarr stores: an array, or a group with one two-dimensional array.
 
-Only codecs that turn bytes into numbers are used: Zarr 2 knows one that unpickles, which runs what the file says.
+Only codecs that turn bytes into numbers are used: Zarr 2 also has one that unpickles, which can run code from the file.
 """
 
 import math
@@ -73,7 +73,7 @@ def _codecs(metadata: Any) -> Iterator[str]:
 
 
 def _check_whole(array: Any, folder: Path, where: str) -> None:
-    """Refuse an array of which a chunk is missing: Zarr would make up its values."""
+    """Refuse an array with a missing chunk: Zarr would make up its values."""
     size = array.shards or array.chunks
     check_memory(math.prod(size) * np.dtype(array.dtype).itemsize, where)
     grid = [-(-n // chunk) for n, chunk in zip(array.shape, size, strict=True)]

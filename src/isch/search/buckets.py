@@ -1,7 +1,7 @@
-"""Rows brought together where they agree on some of their bits, by sorting a hash of those bits.
+"""Buckets of rows that agree on some of their bits, found by sorting a hash of those bits.
 
-A key is a hash in its upper bits and the row in its lower ones, so that sorting keys sorts rows into buckets. Rows that
-agree share a bucket; rows that share a bucket agree except by a chance of the hash, so whoever relies on it compares.
+A key has a hash in its upper bits and the row in its lower bits, so sorting keys sorts rows into buckets. Rows that
+agree share a bucket. Rows that share a bucket usually agree, but hashes may collide, so callers must compare.
 """
 
 from functools import cache
@@ -58,7 +58,7 @@ def rows_of(keys: Keys, n: int) -> Rows:
 
 @cache
 def _multipliers(n_words: int) -> Words:
-    """Odd numbers, drawn anew by each process: nobody can prepare codes that collide. No answer depends on them."""
+    """Odd numbers, drawn anew by each process, so that nobody can craft collisions. No result depends on them."""
     return np.random.default_rng().integers(0, 2**63, n_words, np.uint64) * np.uint64(2) + np.uint64(1)
 
 

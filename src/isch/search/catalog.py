@@ -1,8 +1,7 @@
 """The catalog of an index: one small file that says which segments there are. docs/formats.md describes it.
 
-The files of segments never change. A change of the index writes new ones and then replaces the catalog, in one step; so
-a reader needs to read it once and then sees that moment for as long as it has the files open. Nobody locks anything to
-read.
+The files of segments never change. A change of the index writes new files and then replaces the catalog in one step. A
+reader reads the catalog once and sees that moment for as long as it has the files open. Readers take no locks.
 """
 
 import hashlib
@@ -53,7 +52,7 @@ class SegmentRow:
 
     @property
     def content(self) -> tuple[object, ...]:
-        """What tells its files from all others; a deletion does not change them."""
+        """What distinguishes its files from all others; a deletion does not change it."""
         return self.name, self.codes, self.features, self.items
 
     @property
@@ -67,7 +66,7 @@ class SegmentRow:
 class Catalog:
     """What an index is at one moment."""
 
-    id: str  # given at its making; tells an index from another one of the same name
+    id: str  # set when it is created; distinguishes indexes of the same name
     n_bits: int
     n_features: int | None
     keep_features: str | None
@@ -78,7 +77,7 @@ class Catalog:
 
     @property
     def moment(self) -> tuple[str, int]:
-        """What tells this state from every other one."""
+        """What distinguishes this state from every other."""
         return self.id, self.generation
 
     @property
@@ -93,7 +92,7 @@ class Catalog:
 
 
 def write(folder: Path, catalog: Catalog) -> None:
-    """Make a catalog the one of its folder: this is the moment of a change."""
+    """Replace the catalog of a folder: at this moment a change takes effect."""
     with replacing(folder / FILE) as temporary:
         temporary.write_bytes(encoded(catalog))
 

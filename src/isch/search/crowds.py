@@ -1,7 +1,7 @@
-"""Crowds: very many codes close together, taken as groups without a list of their pairs.
+"""Crowds: very many codes close together, which become groups without listing their pairs.
 
-Whatever lies within ⌊r/2⌋ bits of one centre lies within r bits of each other. A centre need not be a code that exists:
-it is what most of the codes around some row have in common.
+Codes within ⌊r/2⌋ bits of one centre are within r bits of each other. A centre need not be an existing code: it is what
+most of the codes around some row have in common.
 """
 
 from typing import NamedTuple
@@ -58,7 +58,7 @@ def _centres(codes: Codes, table: CodeTable, pivots: NDArray[np.int64], radius: 
 def widest(words, rows, reach):  # type: ignore[no-untyped-def]
     """The largest distance between two of some rows, whose distances from a centre fall.
 
-    Two rows are at most as far apart as both from the centre together, so most pairs need not be looked at.
+    Two rows are at most as far apart as their distances from the centre add up to, so most pairs can be skipped.
     """
     largest = 0
     for i in range(len(rows)):

@@ -1,4 +1,4 @@
-"""Near-duplicates in an index, by key: what ``Index.duplicates`` gives."""
+"""Near-duplicates in an index, by key: what ``Index.duplicates`` returns."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class AlikePair(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Duplicates(Sequence[Alike]):
-    """Groups of near items, or the pairs; each found when asked for."""
+    """Groups of near items, or the pairs; both are found when first used."""
 
     snapshot: Snapshot
     rows: NDArray[np.int64]  # of the snapshot, that are not deleted
@@ -47,7 +47,7 @@ class Duplicates(Sequence[Alike]):
 
     @property
     def plan(self) -> Plan:
-        """How pairs are found, and why so."""
+        """How pairs are found, and why."""
         return self.prepared.plan
 
     def __len__(self) -> int:

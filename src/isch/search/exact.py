@@ -1,6 +1,6 @@
 """Exact nearest neighbours among codes in memory.
 
-Everything is sorted by (distance, row): ties are never left to chance.
+All results are sorted by (distance, row), so ties are never left to chance.
 """
 
 import operator
@@ -35,7 +35,7 @@ GATHER_BELOW = 1 / 64  # share of rows per query (up to 8) below which it is fas
 
 
 class Hits(NamedTuple):
-    """What lies within a radius: query i found ``rows[offsets[i]:offsets[i + 1]]``, sorted by (distance, row)."""
+    """All rows within a radius: query i found ``rows[offsets[i]:offsets[i + 1]]``, sorted by (distance, row)."""
 
     offsets: NDArray[np.int64]
     rows: NDArray[np.int64]
@@ -43,7 +43,15 @@ class Hits(NamedTuple):
 
 
 class CodeTable:
-    """Codes laid out for search: uint64 (tile, word, lane), 8 rows per tile, bytes little-endian, zero padded."""
+    """Codes laid out for fast search.
+
+    The layout is uint64 (tile, word, lane), with 8 rows per tile, little-endian bytes and zero padding.
+
+    Parameters
+    ----------
+    codes : array of uint8 (rows, bytes)
+        Packed codes.
+    """
 
     def __init__(self, codes: ArrayLike) -> None:
         rows = packed.check(codes)
@@ -51,7 +59,7 @@ class CodeTable:
 
     @classmethod
     def from_tiles(cls, tiles: NDArray[np.uint64], n_rows: int, n_bytes: int) -> "CodeTable":
-        """A table over tiles that exist already, for example memory-mapped; nothing is read or copied."""
+        """A table over existing tiles, such as memory-mapped ones; nothing is read or copied."""
         expected = (-(-n_rows // LANES), -(-n_bytes // 8), LANES)
         if tiles.dtype != np.uint64 or tiles.shape != expected or not tiles.flags.c_contiguous:
             raise InputError(
@@ -92,20 +100,20 @@ def nearest(
     distance: Distance = HAMMING,
     mask: NDArray[Any] | None = None,
 ) -> Ranked:
-    """The k nearest rows of each query, exactly.
+    """Find the k nearest rows of each query, exactly.
 
     Parameters
     ----------
     queries : array of uint8 (queries, bytes)
         Packed codes; a single code is one query.
     codes : array of uint8 (rows, bytes), or CodeTable
-        The codes to search. A CodeTable is laid out for search once and for all.
+        The codes to search. For repeated searches, make a CodeTable once.
     k : int
         Neighbours per query.
     distance : Distance
         How codes are compared; Hamming by default.
     mask : array, optional
-        Which rows may be returned: a boolean per row, or the rising numbers of the rows.
+        Which rows may be returned: one boolean per row, or row numbers in ascending order.
 
     Returns
     -------
@@ -126,7 +134,25 @@ def nearest(
 
 
 def within(queries: ArrayLike, codes: ArrayLike | CodeTable, radius: int, mask: NDArray[Any] | None = None) -> Hits:
-    """Every row at most ``radius`` bits from each query, sorted by (distance, row)."""
+    """Find every row at most ``radius`` bits from each query.
+
+    Parameters
+    ----------
+    queries : array of uint8 (queries, bytes)
+        Packed codes; a single code is one query.
+    codes : array of uint8 (rows, bytes), or CodeTable
+        The codes to search.
+    radius : int
+        The largest number of bits that may differ.
+    mask : array, optional
+        As for ``nearest``.
+
+    Returns
+    -------
+    Hits
+        ``offsets``, ``rows`` and ``distances``: query i found ``rows[offsets[i]:offsets[i + 1]]``, sorted by
+        (distance, row).
+    """
     source = _source(codes)
     wanted = packed.check(queries, source.n_bytes, "queries")
     radius = min(_whole("radius", radius, 0), 64 * source.words)
@@ -214,7 +240,7 @@ def asymmetric_distances(
 
 
 class _Restricted(NamedTuple):
-    """A search among the rows a mask allows: of the whole source, or where they are few of a copy of them."""
+    """A search among the rows that a mask allows, in the whole source or, if they are few, in a copy of them."""
 
     source: Source
     mask: NDArray[np.bool_]
@@ -260,15 +286,15 @@ def _numbered(allowed: NDArray[Any] | None, n_rows: int) -> NDArray[np.int64] | 
 
 
 def _check_allowed(allowed: NDArray[Any], n_rows: int) -> None:
-    """Refuse what is neither a boolean for each row nor rising row numbers."""
+    """Refuse a mask that is neither one boolean per row nor ascending row numbers."""
     if isinstance(allowed, np.ndarray) and allowed.dtype == np.bool_ and allowed.shape == (n_rows,):
         return
     if isinstance(allowed, np.ndarray) and allowed.dtype == np.int64 and allowed.ndim == 1:
         if not len(allowed) or (allowed[0] >= 0 and allowed[-1] < n_rows and (np.diff(allowed) > 0).all()):
             return
-        raise InputError(f"mask must be rising row numbers within 0..{n_rows - 1}")
+        raise InputError(f"mask must be ascending row numbers within 0..{n_rows - 1}")
     raise InputError(
-        f"mask must be a boolean array of shape ({n_rows},) or rising row numbers; "
+        f"mask must be a boolean array of shape ({n_rows},) or ascending row numbers; "
         f"got {getattr(allowed, 'dtype', type(allowed).__name__)} of shape {np.shape(allowed)}"
     )
 

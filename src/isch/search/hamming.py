@@ -1,4 +1,4 @@
-"""Hamming search on all cores: how work is divided, and where the limits start."""
+"""Hamming search on all cores: how work is divided, and which limits it starts from."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -55,7 +55,7 @@ def grouped(queries: Codes) -> NDArray[np.uint64]:
 
 
 def nearest(source: Source, queries: Codes, k: int, allowed: NDArray[np.uint8]) -> Ranked:
-    """The k nearest rows of each query; ``allowed`` is a byte of lanes a tile, or empty, and allows at least k rows."""
+    """The k nearest rows of each query; ``allowed`` is one byte of lanes per tile, or empty, with at least k rows."""
     rows = Rows(source.n_rows, allowed)
     distances, found = _scan(source, rows, queries, k, _first_limits(source, rows, queries, k))
     short = np.flatnonzero(found[:, -1] < 0)
@@ -105,9 +105,9 @@ def distances_here(source: Source, queries: Codes) -> NDArray[np.int32]:
 
 
 def _first_limits(source: Source, rows: Rows, queries: Codes, k: int) -> NDArray[np.int64]:
-    """Distances that probably a few more than k rows stay below, from a sample of the tiles.
+    """Limits that a few more than k rows probably stay below, estimated from a sample of the tiles.
 
-    If fewer do, the query is searched again without a limit; so a bad sample costs time, never exactness.
+    If fewer rows do, the query is searched again without a limit. So a bad sample costs time, never exactness.
     """
     expected = k / SAMPLE_STRIDE
     k_sample = int(expected) + 3 * isqrt(int(expected) + 1) + 4
@@ -165,9 +165,9 @@ def _board(limits: NDArray[np.int64], capacity: int) -> Board:
 
 
 def _parts(source: Source, n_groups: int) -> list[Part]:
-    """Queries are divided where there are many, so that limits fall once for all rows; else rows are.
+    """Divide queries if there are many, so that limits fall once for all rows; otherwise divide rows.
 
-    Codes still to be laid out are divided by rows, so that each is laid out once.
+    Codes that are not laid out yet are divided by rows, so that each is laid out once.
     """
     threads = compute.n_threads()
     if source.laid_out and n_groups >= 2 * threads:
@@ -176,7 +176,7 @@ def _parts(source: Source, n_groups: int) -> list[Part]:
 
 
 def spans(n: int, parts: int | None = None) -> list[tuple[int, int]]:
-    """0:n in nearly equal parts, one a core unless said, none empty; one empty part if n is 0."""
+    """Divide 0:n into nearly equal parts, by default one per core, none empty; one empty part if n is 0."""
     parts = min(parts or compute.n_threads(), max(n, 1))
     return list(pairwise(part * n // parts for part in range(parts + 1)))
 

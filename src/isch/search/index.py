@@ -4,8 +4,8 @@
     index.add(features, keys=paths, metadata=[{"album": "2019"}, ...])
     index.search(queries, k=20, where={"album": "2019"})[0][0].key
 
-A change that returned is on disk; one that was interrupted at any instant never happened. An ``Index`` sees the moment
-it was opened, or last wrote or refreshed. It may be used by many threads, and by processes that open it themselves.
+A change that has returned is on disk; a change that was interrupted never happened. An ``Index`` shows the state when
+it was opened, or last wrote or refreshed. Many threads may use it, and other processes may open the same index.
 """
 
 import os
@@ -49,7 +49,7 @@ BATCH_ROWS = 16_384
 
 
 class Item(NamedTuple):
-    """What the index holds of one item."""
+    """One item of an index."""
 
     key: Key
     code: Codes
@@ -67,7 +67,15 @@ class Batch(NamedTuple):
 
 
 class Index:
-    """An index on disk."""
+    """An index on disk.
+
+    Parameters
+    ----------
+    path : path-like
+        The folder of the index. ``Index.create`` makes one.
+    wait : float
+        Seconds that a change waits for another process that is writing.
+    """
 
     def __init__(self, path: str | os.PathLike[str], *, wait: float = WAIT_SECONDS) -> None:
         self.path = Path(path).absolute()
@@ -100,7 +108,7 @@ class Index:
         path : path
             The folder to make.
         encoder : Encoder, Hasher or path of a model file, optional
-            What turns features, or pictures, into codes. Without it the index holds codes that are given.
+            What turns features, or pictures, into codes. Without it, codes are added directly.
         rows, keys, metadata : optional
             The first items, as in ``add``.
         n_bits : int, optional
@@ -121,10 +129,10 @@ class Index:
         Parameters
         ----------
         rows : feature source, pictures, or codes
-            Anything ``isch.features.open`` takes; pictures where the index knows how they are described; codes where it
-            has no model.
+            Anything ``isch.features.open`` takes; pictures, if the index knows how they are described; codes, if it has
+            no model.
         keys : sequence of str or int, optional
-            One key per row, each new. By default the names that the source has, else the next integers.
+            One key per row, each new. By default the names of the rows if they have any, otherwise the next integers.
         metadata : list of dict, or dict, optional
             One dictionary per row, or one for all.
         """
@@ -144,13 +152,26 @@ class Index:
         self._add(source, keys, metadata, replace=True)
 
     def delete(self, keys: Any, *, missing_ok: bool = False) -> int:
-        """Delete items; gives how many there were. A key that is not there is an error, unless ``missing_ok``."""
+        """Delete items.
+
+        Parameters
+        ----------
+        keys : key or sequence of keys
+            The items to delete.
+        missing_ok : bool
+            Whether to skip keys that are not in the index; otherwise they are an error.
+
+        Returns
+        -------
+        int
+            How many items were deleted.
+        """
         chosen = key_rules.many(keys)
         with self._changing() as writer:
             return writer.delete(chosen, missing_ok)
 
     def compact(self) -> None:
-        """Merge all segments and drop deleted rows, while readers go on."""
+        """Merge all segments and drop deleted rows; readers may continue meanwhile."""
         with self._changing() as writer:
             writer.compact()
 
@@ -170,16 +191,16 @@ class Index:
         Parameters
         ----------
         queries : feature source, pictures, or codes
-            As in ``add``; ``index.search("cat.jpg")`` works where the index knows how pictures are described.
+            As in ``add``; ``index.search("cat.jpg")`` works if the index knows how pictures are described.
         k : int
             Hits per query.
         where : dict or list of dict, optional
             Only items whose metadata fits (isch.search.filters).
         among : sequence of keys, optional
-            Only these items; keys that are not there are passed over.
+            Only these items; unknown keys are skipped.
         rerank : {"auto", "asymmetric", "exact", "none"} or None
-            How the best codes are ordered: by the real values of the query ("asymmetric", the default where codes are
-            compared by Hamming distance), by the features kept ("exact"), or by the codes alone.
+            How the best candidates are sorted: by the real values of the query ("asymmetric", the default if codes are
+            compared by Hamming distance), by the stored features ("exact"), or by the codes alone.
         oversample : float, optional
             How many candidates are re-ranked, as a multiple of k.
         recall : float, optional
@@ -215,9 +236,17 @@ class Index:
         return collected(rows, snapshot.items(rows), distances, None)
 
     def duplicates(self, radius: int) -> "near_duplicates.Duplicates":
-        """Groups of items whose codes differ in at most ``radius`` bits, every two of a group; also as pairs.
+        """Find groups of near-duplicates: the codes of any two items of a group differ in at most ``radius`` bits.
 
-        Each item is in one group at most, and each group says the largest distance inside it.
+        Parameters
+        ----------
+        radius : int
+            The largest number of bits that may differ.
+
+        Returns
+        -------
+        Duplicates
+            The groups, each with the largest distance inside it. No item is in two groups. ``pairs()`` lists all pairs.
         """
         return near_duplicates.duplicates(self._now, radius)
 
@@ -266,14 +295,14 @@ class Index:
         return self._now.fields()
 
     def refresh(self) -> bool:
-        """See the latest state; says whether it is a new one."""
+        """Show the latest state of the index; returns whether it changed."""
         with self._refreshing:  # else the slower of two threads could bring back an older moment
             before = self._now
             self._snapshot = after = take(self.path, before.segments)
         return after.catalog.moment != before.catalog.moment
 
     def verify(self) -> list[str]:
-        """Read everything and compare it with its checksums: a sentence for each problem, none if all is well."""
+        """Read everything and compare it with its checksums; returns one sentence per problem."""
         return problems(self.path)
 
     def info(self) -> dict[str, Any]:
@@ -313,7 +342,7 @@ class Index:
         return encoder
 
     def _encoder(self, snapshot: Snapshot) -> Encoder | None:
-        """The model of a moment; another index may have come to stand in the place of the first one."""
+        """The model of a state; another index may have replaced the first one meanwhile."""
         wanted, loaded = snapshot.catalog, self._model
         if wanted.model is None or (loaded is not None and loaded[0] == wanted.model):
             return None if wanted.model is None or loaded is None else loaded[1]
@@ -335,7 +364,7 @@ class Index:
         return self.encoder.distance if self.has_model else HAMMING
 
     def close(self) -> None:
-        """Let go of the files; searches that other threads have under way still end well."""
+        """Close the files. Searches that run in other threads still finish."""
         self._snapshot = None
 
     def __enter__(self) -> Self:

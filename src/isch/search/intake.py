@@ -21,7 +21,7 @@ KEPT_ROWS, KEPT_BYTES = 1024, 64 << 20  # rows read at once where features are k
 
 @dataclass(frozen=True)
 class Queries:
-    """Queries as codes, as the real values their bits are the signs of, and as features; codes alone have neither."""
+    """Queries as codes, as real values whose signs are the bits, and as features. The last two may be missing."""
 
     codes: Codes
     values: NDArray[np.float32]
@@ -56,7 +56,7 @@ def queries(source: Any, encoder: Encoder | None, n_bits: int) -> Queries:
 
 
 def check_k(k: int) -> None:
-    """Refuse a number of hits that is none."""
+    """Refuse a number of hits that is not a positive integer."""
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise ParameterError(f"k must be an integer of at least 1; got {k!r}")
 

@@ -1,7 +1,7 @@
 """Pairs within a radius among distinct codes, in blocks: the work is cut into tasks that all cores share.
 
-A task fills one block of pairs at most and says what is left to do; so memory stays bounded however many pairs there
-are, and each pair comes once.
+A task fills at most one block of pairs and returns the work that is left. So memory stays bounded however many pairs
+there are, and each pair comes once.
 """
 
 from collections import deque

@@ -1,10 +1,10 @@
 """Hamming distances of 8 codes to a group of queries at a time, in vector registers.
 
-Codes lie in tiles of 8 rows, word by word: one vector of 8 × 64 bits holds the same word of 8 rows, so that a distance
-is a lane and no horizontal sum is ever needed. A group of queries lies word by word as well. ``next_hit`` keeps all
-distances of a tile to a group in registers. They start at minus the query's limit, so that a row nearer than the limit
-is one with its sign bit set: a whole tile is dismissed by or-ing the registers and testing the signs.
-The vectors are LLVM's own, so the same kernel serves any CPU.
+Codes are stored in tiles of 8 rows, word by word: one vector of 8 × 64 bits holds the same word of 8 rows. So each
+distance has its own lane, and no horizontal sum is needed. A group of queries is stored word by word as well.
+``next_hit`` keeps all distances of a tile to a group in registers. They start at minus the query's limit, so a row that
+is nearer than the limit ends with its sign bit set, and a whole tile is skipped by or-ing the registers and testing the
+signs. The vectors are LLVM's own, so the same kernel works on any CPU.
 """
 
 from typing import Any, NamedTuple
@@ -159,7 +159,7 @@ class _Scan:
 
 
 def group_widths() -> tuple[int, ...]:
-    """Queries in a group: up to 8 where there are 32 registers of 512 bits, else up to 4, lest registers spill."""
+    """Queries per group: up to 8 with 32 registers of 512 bits, otherwise up to 4, so that registers do not spill."""
     features = get_host_cpu_features().flatten() if config.CPU_FEATURES is None else config.CPU_FEATURES
     return (1, 2, 4, 8) if "+avx512f" in features else (1, 2, 4)
 
@@ -179,7 +179,7 @@ def _scan(typing, tiles, first, last, words, step, queries, limits, out, n_queri
 
 
 class Place(NamedTuple):
-    """Addresses of a scan, taken once: each time an array is asked for its own, its references are counted."""
+    """Addresses of a scan, taken once, because taking the address of an array counts its references."""
 
     tiles: int
     queries: int

@@ -59,7 +59,7 @@ def for_rows(keys: Any, names: Sequence[str] | None, n_rows: int, first_free: in
 
 
 def repeated(keys: Sequence[Key]) -> str | None:
-    """A sentence about the first key that comes twice, if any."""
+    """A sentence about the first repeated key, if there is one."""
     if len(set(keys)) == len(keys):
         return None
     seen: dict[Key, int] = {}
@@ -110,7 +110,7 @@ def json_text(entry: Any, row: int | None) -> str | None:
 
 
 def plain(value: Any) -> Any:
-    """What JSON does not know, as what it knows."""
+    """Convert values that JSON does not know."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} is not a JSON type")

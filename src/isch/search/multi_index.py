@@ -5,9 +5,9 @@
     distances, rows = index.nearest(queries, k=3)
 
 The code is cut into s parts of w bits, and for each part the rows are sorted by its value. Two codes within r = s·a + b
-bits are within a bits in one of the first b + 1 parts, or within a − 1 bits in one of the others; so it is enough to
-look up the values near the query's own. That costs memory and pays where the codes are many and the radius is small;
-elsewhere, and for queries with too many candidates, all codes are read as ever. The answers are the same.
+bits are within a bits in one of the first b + 1 parts, or within a − 1 bits in one of the others. So it is enough to
+look up the values near the query's own. This takes memory and pays off for many codes and a small radius. Otherwise,
+and for queries with too many candidates, all codes are read as usual. The results are the same.
 """
 
 from itertools import combinations

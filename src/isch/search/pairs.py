@@ -3,7 +3,7 @@
     pairs = isch.pairs_within(codes, radius=8)
     pairs.first, pairs.second, pairs.distance
 
-Equal codes are brought together first and count as one, so that a thousand copies cost no more than a single code.
+Equal codes are collapsed first, so that a thousand copies cost no more than a single code.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,8 +1,8 @@
 """A code cut into parts: two codes that differ in r bits differ in r parts at most, and agree on the rest.
 
-The parts should tell rows apart equally well, so that no bucket of rows that agree on one grows large. So bits are
-dealt out by what a sample says: the best balanced first, one to each part in turn, each to the part whose bits it is
-least correlated with. Of long codes the bits that hardly vary are left out: not every bit needs to be in a part.
+All parts should distinguish rows equally well, so that no bucket of rows that agree on a part grows large. So bits are
+assigned by their statistics in a sample: the best balanced bits first, one to each part in turn, each to the part whose
+bits it is least correlated with. Bits of long codes that hardly vary are left out: not every bit has to be in a part.
 """
 
 from typing import NamedTuple
@@ -52,7 +52,7 @@ class Division(NamedTuple):
         return Agreement(self.masks, wanted)
 
     def largest(self, path: tuple[int, ...]) -> int:
-        """The rows of a bucket that are sooner compared than divided further."""
+        """The largest bucket that is faster to compare than to divide further."""
         longer = len(self.following(path))
         if not longer:
             return LARGEST

@@ -1,7 +1,7 @@
 """Search with NumPy alone: the plain twin of the kernels, with the same results bit for bit.
 
-It also answers small searches. Loading Numba and the kernels takes longer than thousands of comparisons, so a process
-begins with NumPy and loads the kernels once NumPy has done as much work as that would have cost.
+It also answers small searches. Loading Numba and the kernels takes longer than a small search, so a process starts with
+NumPy and loads the kernels once NumPy has spent as much time as loading them takes.
 """
 
 import sys
@@ -16,7 +16,7 @@ Ranked = tuple[NDArray[np.int32], NDArray[np.int64]]
 
 KERNELS = "isch.search.selection"
 AT_ONCE = 1 << 13  # tiles compared at once, so that they stay in the cache
-QUERY_COST = 20_000  # words that could be compared in the time that the steps of one query take besides
+QUERY_COST = 20_000  # the fixed cost of one query, in words compared in the same time
 ALLOWANCE = 1 << 26  # words per process: about the time that loading the kernels takes (benchmarks/startup.py)
 
 

@@ -1,8 +1,8 @@
-"""How to find all pairs within a radius soonest: by joining rows that agree on a part of their code, or by a scan.
+"""The fastest way to find all pairs within a radius: a join of rows that agree on a part of their code, or a scan.
 
-The join is tried out on a sample of the rows: the same buckets, counted instead of compared, say how many rows would be
-sorted and how many pairs compared. More parts mean shorter ones and larger buckets, but buckets that can be divided
-more often; numbers of parts are tried from the fewest on until they cost more.
+A join is tried on a sample of the rows: its buckets, counted but not compared, tell how many rows would be sorted and
+how many pairs compared. More parts mean shorter parts and larger buckets, but buckets can be divided more often.
+Numbers of parts are tried in ascending order until they cost more.
 """
 
 from collections.abc import Iterator
@@ -104,7 +104,7 @@ def cheapest(words: Words, n_bits: int, radius: int, best: Cost) -> tuple[Divisi
 
 
 def estimated(sample: Words, division: Division, scale: float, limit: float) -> Cost:
-    """What a join of ``scale`` times the rows of a sample costs; infinite if above a limit or too long to find out."""
+    """The cost of a join of ``scale`` times the rows of a sample; infinite if above a limit or slow to find out."""
     cost, effort = Cost(0, 0, 0), 0.0
     waiting = [(path, EVERY) for path in reversed(division.following(()))]
     while waiting:

@@ -1,4 +1,4 @@
-"""The k least of distances that are not whole numbers, exactly, ties by row, on all cores."""
+"""The k smallest distances that are not integers, exactly, with ties by row, on all cores."""
 
 import numpy as np
 from numba import njit

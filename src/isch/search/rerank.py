@@ -1,8 +1,8 @@
-"""Re-ranking: codes find candidates, something finer orders them.
+"""Re-ranking: codes find candidates, then a finer measure sorts them.
 
-asymmetric  the query keeps its real values z, only the stored side is bits: Σ |z_i| [sign z_i ≠ b_i]. Nothing but the
-            codes is stored.
-exact       the 2-norm between the original features, where the index keeps them.
+asymmetric  the query keeps its real values z; only the stored side is bits: Σ |z_i| [sign z_i ≠ b_i]. Only codes are
+            stored.
+exact       the 2-norm between the original features, if the index keeps them.
 """
 
 from dataclasses import dataclass
@@ -31,9 +31,9 @@ class Stage:
     def candidates(self, k: int, n_bits: int) -> int:
         """How many candidates the first stage finds for k results.
 
-        The default was chosen on MNIST and CIFAR-10 GIST: at most .003 of the precision of scoring every row is lost,
+        The default was chosen on MNIST and CIFAR-10 GIST: precision is at most .003 below that of scoring every row,
         and a scan of a million 256-bit codes takes less than 30 % longer (docs/benchmarks.md). Short codes have more
-        ties.
+        ties, so they need more candidates.
         """
         if self.method is None:
             return k

@@ -1,4 +1,4 @@
-"""What a search in an index gives."""
+"""The results of a search in an index."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

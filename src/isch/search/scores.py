@@ -1,7 +1,7 @@
-"""Distances and scores that are not whole numbers, in blocks of rows, and the k least of them.
+"""Distances and scores that are not integers, for blocks of rows.
 
-Weighted Hamming distances and asymmetric scores are sums over bits, hence over half-bytes: one table of 16 values for
-each half-byte and query, the tables of 16 queries side by side, so that one vector addition serves 16 queries.
+Weighted Hamming distances and asymmetric scores are sums over bits, hence over half-bytes. Each half-byte and query has
+a table of 16 values; the tables of 16 queries are side by side, so that one vector addition serves 16 queries.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """Segments: some rows of an index in files that never change. docs/formats.md gives them byte by byte.
 
-A codes file holds packed codes in the kernels' own layout, tiles of 8 rows as uint64 (tile, word, lane). A features
-file holds the original vectors of the same rows. Both are memory-mapped. A dead file has a bit for each row that was
-deleted since. Keys and metadata are in the items file.
+A codes file holds packed codes in the layout of the kernels, tiles of 8 rows as uint64 (tile, word, lane). A features
+file holds the original vectors of the same rows. Both are memory-mapped. A dead file has one bit per row, set if the
+row was deleted since. Keys and metadata are in the items file.
 """
 
 from collections.abc import Callable

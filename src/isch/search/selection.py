@@ -1,7 +1,7 @@
-"""What to keep of the distances that ``kernels.next_hit`` finds: the k nearest, everything in a radius, or all of them.
+"""Which of the distances that ``kernels.next_hit`` finds are kept: the k nearest, all within a radius, or all.
 
 A source of codes is either tiles, uint64 (tile, word, lane), or rows of packed bytes, which are laid out as tiles block
-by block while they are in the cache. Rows are visited in order, so that among equal distances the first seen wins.
+by block while they are in the cache. Rows are visited in order, so that the first of equal distances wins.
 """
 
 from typing import NamedTuple
@@ -23,14 +23,14 @@ _EVERY_LANE = np.uint64(0x0101010101010101)
 
 
 class Rows(NamedTuple):
-    """Which rows may be found: the first n, and of those the ones in ``allowed``, a byte of lanes a tile, if any."""
+    """Which rows may be found: the first n, restricted to ``allowed``, one byte of lanes per tile, if not empty."""
 
     n: int
     allowed: NDArray[np.uint8]
 
 
 class Board(NamedTuple):
-    """The best rows so far of each query, in order of arrival, and the distance a row must stay below to enter."""
+    """The best rows of each query so far, in order of arrival, and the limit that a row must stay below to enter."""
 
     distances: NDArray[np.int32]
     rows: NDArray[np.int64]
@@ -72,7 +72,7 @@ def _block(source, first, last, scratch):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _step(words, limits):  # type: ignore[no-untyped-def]
-    """Words between looks at whether a tile can be given up: worth it where limits are far below a chance distance."""
+    """Words between checks whether a tile can be skipped; pays off if limits are far below random distances."""
     if words < 8:
         return words
     chance = 32 * words

@@ -1,7 +1,7 @@
-"""What a reader sees: one moment of an index, whatever writers do meanwhile.
+"""What a reader sees: one state of an index, whatever writers do meanwhile.
 
-A row of the snapshot is its place among the rows of all segments, in the order they were added, so no answer depends on
-how the rows are cut into segments. All files are opened at the beginning; those that a writer removes later stay
+A row of the snapshot is numbered among the rows of all segments in the order they were added, so no result depends on
+how rows are divided into segments. All files are opened at the beginning, so files that a writer removes later stay
 readable here.
 """
 
