@@ -133,6 +133,7 @@ def test_codes_as_data_frames() -> None:
     assert list(piped.fit_transform(frame).columns) == list(found.columns)
     with sklearn.config_context(transform_output="pandas"):
         assert isinstance(HASHER.transform(X), pd.DataFrame)
+        assert isinstance(HASHER.transform(X.tolist()), pd.DataFrame)
     assert isinstance(HASHER.transform(X), np.ndarray)
     with pytest.raises(ParameterError, match="unknown output 'xarray'"):
         hasher.set_output(transform="xarray")

@@ -11,12 +11,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from isch import learned, models, parameters
+from isch.containers import OutputMixin
 from isch.errors import unknown
 from isch.learned import Expected
 from isch.parameters import Constraints
 
 
-class Learner:
+class Learner(OutputMixin):
     """Base of everything that has parameters, learns from data, and is saved.
 
     A class declares what its parameters may be (``_parameter_constraints``) and what it learns (``_learns``).

@@ -18,7 +18,6 @@ from sklearn.preprocessing import StandardScaler
 
 from isch import describe, progress
 from isch.describe.base import Describer
-from isch.describe.containers import contained
 from isch.describe.images import Image
 from isch.errors import FileError, FormatError, InputError, MissingExtra, ParameterError
 from isch.features import Block
@@ -194,5 +193,5 @@ def test_data_frames_for_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_sparse_vectors_are_no_data_frame() -> None:
-    with pytest.raises(InputError, match="pandas output does not take sparse vectors"):
-        contained(csr_array(MEANS), "pandas", MeanColour().get_feature_names_out)
+    with pytest.raises(InputError, match="pandas output does not take sparse rows"):
+        MeanColour().set_output(transform="pandas")._contained(csr_array(MEANS))

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch import compute, progress
-from isch.describe import containers
 from isch.describe.images import Failure, Image, Source, decode, groups, name_of, sources
-from isch.errors import FileError, InputError, unknown
+from isch.errors import FileError, InputError
 from isch.features import Block, stack
 from isch.learner import Learner
 
@@ -81,7 +80,7 @@ class Describer(Learner):
         FileError, InputError
             A picture cannot be read or described; the message names it.
         """
-        return containers.contained(self.vectors(images), self._container, self.get_feature_names_out)
+        return self._contained(self.vectors(images))
 
     def vectors(self, images: Any) -> Block:
         """The same as an array, whatever ``set_output`` says."""
@@ -89,24 +88,6 @@ class Describer(Learner):
         if not blocks:
             raise InputError("n_samples = 0: there are no pictures to describe")
         return stack(blocks)
-
-    def set_output(self, *, transform: str | None = None) -> Self:
-        """Choose what ``transform`` returns, as for every transformer of scikit-learn.
-
-        Parameters
-        ----------
-        transform : {"default", "pandas", "polars"}, optional
-            Arrays, or data frames with the names of ``get_feature_names_out``. None changes nothing.
-
-        Returns
-        -------
-        self
-        """
-        if transform is not None:
-            if transform not in containers.KINDS:
-                raise unknown("output", transform, containers.KINDS)
-            self._sklearn_output_config = {"transform": transform}  # the name under which sklearn.clone keeps it
-        return self
 
     def batches(self, images: Any, strict: bool = False) -> Iterator[Described]:
         """Describe pictures batch by batch on all cores, in order, for results larger than memory.
@@ -147,7 +128,7 @@ class Describer(Learner):
 
         return Fusion([*self._parts(), *other._parts()]) if isinstance(other, Describer) else NotImplemented
 
-    def get_feature_names_out(self, input_features: None = None) -> NDArray[np.object_]:
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """The names of the values of a vector: gist0, gist1, …"""
         return np.array([f"{self.name}{i}" for i in range(self.n_features_out)], dtype=object)
 
@@ -210,11 +191,6 @@ class Describer(Learner):
             return self._prepare(decode(source, self._side))
         except InputError as error:
             raise InputError(f"{name_of(source, position)}: {error}") from error
-
-    @property
-    def _container(self) -> str:
-        chosen: dict[str, str] = getattr(self, "_sklearn_output_config", {})
-        return chosen.get("transform") or containers.default()
 
     def _parts(self) -> "list[Describer]":
         return [self]

@@ -21,7 +21,6 @@ from isch import features as feature_sources
 from isch.codes import Codes
 from isch.errors import InputError, ParameterError
 from isch.features import Block, Features, dense, finite
-from isch.hashing.output import OutputMixin
 from isch.lazy import issparse
 from isch.learned import Array, Expected, Optional
 from isch.learner import Learner
@@ -32,7 +31,7 @@ from isch.rounded import Rounded
 Projector = Callable[[Block], NDArray[np.floating[Any]]]  # a function or an object of plain data, so that it pickles
 
 
-class Hasher(OutputMixin, Learner):
+class Hasher(Learner):
     """Base class of all hashing methods.
 
     A hasher is a scikit-learn transformer: ``fit`` learns from features, ``transform`` returns packed codes.
@@ -97,12 +96,12 @@ class Hasher(OutputMixin, Learner):
         Returns
         -------
         ndarray of uint8, (n, ceil(n_bits / 8))
-            Packed codes in ``numpy.packbits`` order; a data frame of them where ``set_output`` asked for it.
+            Packed codes in ``numpy.packbits`` order; a data frame of them after ``set_output``.
         """
         features = self._open_fitted(X)
         out = np.empty((len(features), codes.width(self.n_bits)), np.uint8)
         compute.collect(Encoding(self._projecting(features, exact)), features, out)
-        contained: Codes = self._contained(out, X)
+        contained: Codes = out if isinstance(X, Features) else self._contained(out, X)
         return contained
 
     def encode(self, X: Any, *, exact: bool = True) -> Iterator[Codes]:
@@ -178,6 +177,16 @@ class Hasher(OutputMixin, Learner):
         raise ParameterError(
             f"the first bits of {self._label} are no code of their own; expected nested=True of isch or itq"
         )
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """The names of the columns of codes: isch0, isch1, …, one per byte.
+
+        Parameters
+        ----------
+        input_features : None
+            For scikit-learn; ignored.
+        """
+        return np.array([f"{type(self).__name__.lower()}{i}" for i in range(codes.width(self.n_bits))], object)
 
     @property
     def distance(self) -> distances.Distance:
