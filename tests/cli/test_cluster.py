@@ -43,6 +43,17 @@ def test_encode_on_a_cluster_writes_the_same_codes(
         np.testing.assert_array_equal(opened.read(0, len(opened)), here)
 
 
+def test_search_on_a_cluster_prints_the_same(desk: Path, cluster: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for line in ("fit features.npy -o m --bits 16 --method lsh", "index build features.npy --model m -o i"):
+        assert run(line.split()) == 0
+    capsys.readouterr()
+    printed = []
+    for line in ("search i features.npy -k 3", f"search i features.npy -k 3 --cluster {cluster}"):
+        assert run(line.split()) == 0
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1]
+
+
 @pytest.mark.parametrize(
     ("address", "message"),
     [

@@ -15,7 +15,7 @@ Features = Annotated[
 ]
 Cluster = Annotated[
     str | None,
-    typer.Option(help="The address of a Dask scheduler, as tcp://host:8786, whose workers read the features."),
+    typer.Option(help="The address of a Dask scheduler, as tcp://host:8786, whose workers do the work."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

@@ -171,13 +171,15 @@ def search(
     where: Annotated[
         list[str] | None, typer.Option(help="A condition on metadata: FIELD=VALUE, also < <= > >= !=; all must hold.")
     ] = None,
+    cluster: arguments.Cluster = None,
     json: AsJson = False,
 ) -> None:
     """Find the nearest items of each query, nearest first; with --json, one line of JSON per query."""
+    from isch.cli.cluster import client_of
     from isch.search.index import Index
 
     wanted = arguments.conditions(where)
-    with Index.open(index) as opened:
+    with client_of(cluster) as client, Index.open(index, client=client) as opened:
         if rerank == "exact" and not opened.info()["keep_features"]:
             raise ParameterError("--rerank exact needs an index that was built with --keep-features")
         if recall is not None and not opened.info()["keep_features"]:

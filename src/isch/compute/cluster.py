@@ -16,6 +16,7 @@ from isch.compute.blas import single_threaded_blas
 from isch.compute.connection import check_workers, in_our_words
 from isch.compute.executors import Executor, Threads
 from isch.compute.passes import Job, P, Reduction, T
+from isch.compute.threads import alone
 from isch.errors import ClusterError, FileError, FormatError
 from isch.features.arrays import on_a_worker
 from isch.progress import Advance
@@ -167,9 +168,9 @@ _known: "weakref.WeakKeyDictionary[Any, Cluster]" = weakref.WeakKeyDictionary()
 
 
 def _restrained(function: Callable[[Any, Any], Any], value: Any, item: Any) -> Any:
-    """What a task does: with single-threaded BLAS, as the threads of a pass have it."""
+    """What a task does: in one thread, with single-threaded BLAS, as the threads of a pass have it."""
     try:
-        with single_threaded_blas():
+        with alone(), single_threaded_blas():
             return function(value, item)
     except FormatError:
         raise

@@ -5,21 +5,37 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from isch.compute.blas import single_threaded_blas
 from isch.errors import ParameterError
+
+_alone: ContextVar[bool] = ContextVar("isch_alone", default=False)
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 def n_threads() -> int:
-    """Threads to use: ISCH_NUM_THREADS in the environment, otherwise the cores this process may run on."""
+    """Threads to use: ISCH_NUM_THREADS in the environment, otherwise the cores this process may run on; ``alone``, 1."""
+    if _alone.get():
+        return 1
     asked = os.environ.get("ISCH_NUM_THREADS", "")
     if asked and not (asked.isdecimal() and int(asked) > 0):
         raise ParameterError(f"ISCH_NUM_THREADS must be a positive number; got {asked!r}")
     return int(asked) if asked else _cores()
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Work inside this block is done by the calling thread: others like it are at work beside it."""
+    token = _alone.set(True)
+    try:
+        yield
+    finally:
+        _alone.reset(token)
 
 
 def parallel(function: Callable[[T], R], items: Iterable[T], *, blas: bool = True, ahead: int = 2) -> Iterator[R]:
@@ -43,7 +59,7 @@ def parallel(function: Callable[[T], R], items: Iterable[T], *, blas: bool = Tru
         The results, in the order of the items.
     """
     work = _Restrained(function) if blas else function
-    if _pool.is_mine():
+    if _pool.is_mine() or _alone.get():
         yield from map(work, items)
         return
     pool, waiting = _pool.get(), deque[Future[R]]()
@@ -64,6 +80,8 @@ def together(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
 
     The caller does whatever no other thread has begun, so this may be called from within itself.
     """
+    if _alone.get():
+        return [function(item) for item in items]
     pool = _pool.get()
     others = [pool.submit(function, item) for item in items[1:]]
     try:

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from isch.hashing.base import Hasher
     from isch.search import calibration
     from isch.search import duplicates as near_duplicates
+    from isch.search.exact import Ranked
+    from isch.search.workers import Workers
 else:
     calibration = Lazy("isch.search.calibration")
     near_duplicates = Lazy("isch.search.duplicates")
@@ -77,17 +79,32 @@ class Index:
         Seconds that a change waits for another process that is writing.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, wait: float = WAIT_SECONDS) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, wait: float = WAIT_SECONDS, client: Any = None) -> None:
         self.path = Path(path).absolute()
+        self._workers = None if client is None else _workers(client)
         self._wait = wait
         self._writing, self._refreshing = Lock(), Lock()
         self._model: tuple[str, Encoder] | None = None  # its checksum, and the model
         self._snapshot: Snapshot | None = take(checked(self.path))
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, wait: float = WAIT_SECONDS) -> Self:
-        """Open the index at ``path``; a change waits up to ``wait`` seconds for another process that is writing."""
-        return cls(path, wait=wait)
+    def open(cls, path: str | os.PathLike[str], *, wait: float = WAIT_SECONDS, client: Any = None) -> Self:
+        """Open an index.
+
+        Parameters
+        ----------
+        path : path
+            The folder.
+        wait : float
+            How many seconds a change waits for another process that is writing.
+        client : distributed.Client, optional
+            A Dask cluster whose workers see the folder under the same path: they search it. The answers are the same.
+
+        Returns
+        -------
+        Index
+        """
+        return cls(path, wait=wait, client=client)
 
     @classmethod
     def create(
@@ -223,7 +240,7 @@ class Index:
             stage = calibration.stage(snapshot, compared, rerank, oversample, k, recall)
         asked = intake.queries(queries, encoder, snapshot.n_bits)
         allowed = snapshot.allowed(where, None if among is None else key_rules.many(among))
-        found = snapshot.nearest(asked.codes, stage.candidates(k, snapshot.n_bits), distance, allowed)
+        found = self._nearest(snapshot, asked.codes, stage.candidates(k, snapshot.n_bits), distance, allowed)
         distances, rows, scores = stage.order(snapshot, asked, found, k)
         return collected(rows, snapshot.items(rows), distances, scores)
 
@@ -257,7 +274,7 @@ class Index:
             raise InputError(f"the key {wanted!r} is not in the index")
         intake.check_k(k)
         code = snapshot.codes(np.array([row]))
-        distances, rows = snapshot.nearest(code, k + 1, self.distance, snapshot.allowed(where, None))
+        distances, rows = self._nearest(snapshot, code, k + 1, self.distance, snapshot.allowed(where, None))
         others = (rows[0] != row).nonzero()[0][:k]
         return collected(rows[:, others], snapshot.items(rows), distances[:, others], None)
 
@@ -391,6 +408,10 @@ class Index:
     def _keeps(self) -> bool:
         return self._now.catalog.keep_features is not None
 
+    def _nearest(self, snapshot: Snapshot, *asked: Any) -> "Ranked":
+        """As ``Snapshot.nearest``, done here or by workers."""
+        return snapshot.nearest(*asked) if self._workers is None else self._workers.nearest(snapshot, *asked)
+
     @contextmanager
     def _changing(self) -> Iterator[Writer]:
         known = self._now.segments
@@ -406,3 +427,9 @@ class Index:
         if not self.has_model:
             return intake.code_rows(source, self.n_bits)
         return intake.feature_rows(source, self.encoder, self._now.catalog.keep_features)
+
+
+def _workers(client: Any) -> "Workers":
+    from isch.search.workers import Workers
+
+    return Workers(client)

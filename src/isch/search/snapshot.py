@@ -21,7 +21,7 @@ from isch.forks import Lock
 from isch.search import catalog as catalogs
 from isch.search import version1
 from isch.search.catalog import Catalog, Key
-from isch.search.exact import CodeTable, nearest
+from isch.search.exact import CodeTable, Ranked, nearest
 from isch.search.filters import Where, tests
 from isch.search.items import Metadata
 from isch.search.segments import Segment, read_dead
@@ -110,9 +110,7 @@ class Snapshot:
             self._filters.move_to_end(name)
             return self._filters[name]
 
-    def nearest(
-        self, queries: Codes, k: int, distance: Distance, allowed: Allowed | None
-    ) -> tuple[NDArray[np.int32] | NDArray[np.float32], Rows]:
+    def nearest(self, queries: Codes, k: int, distance: Distance, allowed: Allowed | None) -> Ranked:
         """(distances, rows) of the k nearest of the rows allowed, sorted by (distance, row)."""
         masks = self.live if allowed is None else allowed
         found = [
@@ -120,13 +118,7 @@ class Snapshot:
             for i, mask in enumerate(masks)
             for distances, rows in [nearest(queries, self.table(i), k, distance, mask)]
         ]
-        if not found:
-            return np.empty((len(queries), 0), np.int32), np.empty((len(queries), 0), np.int64)
-        if len(found) == 1:
-            return found[0]
-        distances, rows = (np.concatenate([part[j] for part in found], axis=1) for j in (0, 1))
-        order = np.argsort(distances, axis=1, kind="stable")[:, :k]
-        return np.take_along_axis(distances, order, axis=1), np.take_along_axis(rows, order, axis=1)
+        return merged(found, len(queries), k)
 
     def table(self, i: int) -> CodeTable:
         """The codes of a segment, as they lie on disk."""
@@ -180,6 +172,17 @@ class Snapshot:
         """All keys in the order they were added."""
         for segment, live in zip(self.segments, self.live, strict=True):
             yield from (key for row, key in segment.items.by_row() if live is None or live[row])
+
+
+def merged(found: list[Ranked], n_queries: int, k: int) -> Ranked:
+    """The k nearest of those found in parts whose rows follow each other, sorted by (distance, row)."""
+    if not found:
+        return np.empty((n_queries, 0), np.int32), np.empty((n_queries, 0), np.int64)
+    if len(found) == 1:
+        return found[0]
+    distances, rows = (np.concatenate([part[j] for part in found], axis=1) for j in (0, 1))
+    order = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(distances, order, axis=1), np.take_along_axis(rows, order, axis=1)
 
 
 def take(folder: Path, known: Iterable[Segment] = ()) -> Snapshot:
