@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 def n_threads() -> int:
-    """Threads to use: ISCH_NUM_THREADS in the environment, otherwise the cores this process may run on; ``alone``, 1."""
+    """Threads to use: ISCH_NUM_THREADS in the environment, otherwise all cores this process may use; ``alone``, 1."""
     if _alone.get():
         return 1
     asked = os.environ.get("ISCH_NUM_THREADS", "")
