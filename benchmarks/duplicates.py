@@ -206,11 +206,28 @@ def in_groups(groups: Sequence[Any], label: NDArray[np.int64], step: int, n: int
 
 
 def scale(count: int, cache: Path) -> str:
-    """How long a large collection takes, and what a fingerprint costs beside the network."""
+    """How long collections of growing size take, and what a fingerprint costs beside the network."""
+    cnn = describer("cnn")
+    records, vectors = known(cnn, count, cache)
+    find_matches(records[:100], vectors[:100])  # compiled before it is timed
+    rows: list[list[object]] = []
+    for n in (count // 10, count // 4, count // 2, count):
+        start = time.perf_counter()
+        matches = find_matches(records[:n], vectors[:n])
+        middle = time.perf_counter()
+        found = group_matches(matches, n)
+        times = [f"{middle - start:.1f}", f"{time.perf_counter() - middle:.1f}"]
+        rows.append([f"{n:,}", *times, f"{len(matches.first):,}", f"{len(found):,}"])
+        print(*rows[-1], flush=True)
+    header = ["pictures", "pairs found in, s", "grouped in, s", "pairs", "groups"]
+    return f"{min(count, 80_000):,} of the pictures are distinct.\n\n{table(header, rows)}\n\n{costs(cnn)}"
+
+
+def known(cnn: Any, count: int, cache: Path) -> tuple[Any, Any]:
+    """Fingerprints and vectors of so many thumbnails, kept in a folder; the first ones again where there are fewer."""
     cache.mkdir(parents=True, exist_ok=True)
     paths = [path for name in ("tiny-imagenet-60k", "tiny-imagenet-20k") for path in find(data_home() / name).paths]
     paths = (paths * (1 + count // len(paths)))[:count]
-    cnn = describer("cnn")
     prints, vectors = cache / f"prints-{count}.npy", cache / f"vectors-{count}.npy"
     if not vectors.exists():
         groups = [paths[start : start + 64] for start in range(0, count, 64)]
@@ -218,16 +235,7 @@ def scale(count: int, cache: Path) -> str:
         both = [np.concatenate(column) for column in zip(*parts, strict=True)]
         np.save(prints, both[0].view(np.uint8).reshape(count, -1))
         np.save(vectors, both[1])
-    records = np.load(prints).view(FINGERPRINT).ravel()
-    start = time.perf_counter()
-    matches = find_matches(records, np.load(vectors, mmap_mode="r"))
-    middle = time.perf_counter()
-    found = group_matches(matches, count)
-    end = time.perf_counter()
-    return (
-        f"{count:,} pictures: matches in {middle - start:.1f} s ({len(matches.first):,} pairs), "
-        f"groups in {end - middle:.1f} s ({len(found):,} groups). {costs(cnn)}"
-    )
+    return np.load(prints).view(FINGERPRINT).ravel(), np.load(vectors, mmap_mode="r")
 
 
 def _known(cnn: Any, paths: Sequence[str]) -> tuple[Any, Any]:

@@ -156,13 +156,13 @@ def _update(library: "Library") -> None:
 
 def _explain(library: "Library", report: "Report") -> None:
     if report.learned:
-        say(f"codes of 256 bits were learned from {report.learned} pictures")
+        say(f"codes of {library.n_bits} bits were learned from {report.learned:,} pictures")
     elif not library.learned and len(library):
         from isch.photos.library import LEARN_ROWS
 
         say(
-            f"{len(library)} pictures are too few to learn codes from: random codes find them and their vectors order "
-            f"them; from {LEARN_ROWS} pictures on, codes are learned"
+            f"{_count(len(library), 'picture')}: too few to learn codes from, so random codes are used; from "
+            f"{LEARN_ROWS:,} pictures on, codes are learned"
         )
     _complain(library)
 
@@ -214,4 +214,8 @@ def _list(groups: list[Any]) -> None:
             mark = "keep" if position == group.keep else "    "
             say(f"  {mark}  {item.width} × {item.height}  {item.bytes} bytes  {printable(item.path)}")
     spare = sum(item.bytes for group in groups for i, item in enumerate(group.items) if i != group.keep)
-    done(f"{len(groups)} groups; {spare} bytes in spare copies")
+    done(f"{_count(len(groups), 'group')}; {spare:,} bytes in spare copies")
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'s'[: n != 1]}"

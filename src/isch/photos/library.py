@@ -143,6 +143,11 @@ class Library:
         hits = self.nearest(np.asarray(self._known(number).features), k + 1, wanted)
         return [hit for hit in hits if hit.item.id != number][:k]
 
+    def warm_up(self) -> None:
+        """Load what a first search needs, so that nobody waits for it."""
+        for item in self.catalog.page(Filter(), 0, 1):
+            self.similar(item.id, 1)
+
     def describe(self, picture: Any) -> NDArray[np.float32]:
         """The vector of a picture."""
         if isinstance(picture, str | os.PathLike):
@@ -172,6 +177,12 @@ class Library:
     def learned(self) -> bool:
         """Whether the codes were learned from this collection; a small one has random codes."""
         return bool(self.catalog.meta("learned_from"))
+
+    @property
+    def n_bits(self) -> int:
+        """Bits per code; 0 before there is an index."""
+        index = self.index
+        return 0 if index is None else index.n_bits
 
     @property
     def index(self) -> Index | None:

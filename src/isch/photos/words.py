@@ -50,14 +50,14 @@ def numbers(word: str) -> tuple[int, ...]:
     return tuple(sorted(parts))
 
 
-def completions(text: str, limit: int = 12) -> list[str]:
+def completions(text: str) -> list[str]:
     """Names that begin with a text, then names with a later word that does; shorter ones first."""
     wanted = " ".join(text.lower().split())
     if not wanted:
         return []
     first = [name for name in vocabulary() if name.startswith(wanted)]
     later = [name for name in vocabulary() if f" {wanted}" in name and not name.startswith(wanted)]
-    return [*sorted(first, key=lambda n: (len(n), n)), *sorted(later, key=lambda n: (len(n), n))][:limit]
+    return [*sorted(first, key=lambda n: (len(n), n)), *sorted(later, key=lambda n: (len(n), n))]
 
 
 @lru_cache(maxsize=1)

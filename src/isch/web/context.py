@@ -51,7 +51,7 @@ class Context:
             ],
             searched=len(self.library),
             milliseconds=round((time.perf_counter() - start) * 1000, 2),
-            n_bits=self.n_bits,
+            n_bits=self.library.n_bits,
             bits=spelt(bits),
             learned=self.library.learned,
         )
@@ -62,12 +62,6 @@ class Context:
             schemas.Copies(items=self.pictures(g.items), keep=g.keep, reason=g.reason, diameter=g.diameter)
             for g in groups
         ]
-
-    @property
-    def n_bits(self) -> int:
-        """Bits per code; 0 before there is an index."""
-        index = self.library.index
-        return 0 if index is None else index.n_bits
 
     def _facts(self, items: Sequence[Item]) -> list[dict[str, Any]]:
         labels = self.library.catalog.labels([item.id for item in items])
@@ -111,6 +105,8 @@ class Updater:
             self._thread.join(self._seconds)
 
     def _run(self) -> None:
+        with suppress(IschError):
+            self._library.warm_up()
         pause = 0.0
         while not self._stopping.wait(pause):
             start, self.updating = time.monotonic(), True

@@ -1,5 +1,6 @@
 """Routes that show the collection: pictures, thumbnails, words, filters, health."""
 
+from itertools import islice
 from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query, Response
@@ -15,6 +16,7 @@ from isch.web.thumbnails import SIZES
 
 router = APIRouter()
 MAX_LIMIT = 500
+SUGGESTIONS = 12
 Id = Annotated[int, InPath(ge=0, le=2**53)]
 
 
@@ -59,12 +61,13 @@ def code(number: Id, shared: Shared) -> schemas.Code:
 def suggestions(shared: Shared, q: Text = "") -> list[schemas.Suggestion]:
     """Words that begin with a text, and how many pictures show what they stand for; without a text, the commonest."""
     counts = shared.library.catalog.kinds()
-    if not q.strip():
-        names = [words.kinds()[kind].names[0] for kind in sorted(counts, key=lambda k: -counts[k])[:12]]
-    else:
+    if q.strip():
         names = words.completions(q)
-    totals = [(name, sum(counts.get(kind, 0) for kind in words.numbers(name))) for name in names]
-    return [schemas.Suggestion(word=name, count=count) for name, count in totals if count]
+    else:
+        names = [words.kinds()[kind].names[0] for kind in sorted(counts, key=lambda k: -counts[k])]
+    totals = ((name, sum(counts.get(kind, 0) for kind in words.numbers(name))) for name in names)
+    found = (schemas.Suggestion(word=name, count=count) for name, count in totals if count)
+    return list(islice(found, SUGGESTIONS))
 
 
 @router.get("/api/facets")
@@ -88,7 +91,7 @@ def health(shared: Shared) -> schemas.Health:
         status="ok",
         version=__version__,
         items=len(library),
-        n_bits=shared.n_bits,
+        n_bits=library.n_bits,
         learned=library.learned,
         updating=shared.updater.updating,
         failures=len(library.catalog.failures()),

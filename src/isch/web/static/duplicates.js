@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { show } from "./code.js";
 import { count, day, find, make, picture, say, size } from "./dom.js";
 
-const RULES = { folder: "preferred folder", pixels: "most pixels", format: "RAW or HEIC before JPEG", bytes: "largest file", oldest: "oldest" };
+const RULES = { folder: "preferred folder", pixels: "most pixels", format: "RAW, HEIC, then JPEG", bytes: "largest file", oldest: "oldest" };
 const STEP = 50;
 
 export class DuplicatesView {
@@ -127,7 +127,7 @@ export class DuplicatesView {
 
   copy(group, item, position, decide) {
     const kept = position === group.keep;
-    const line = (value) => make("div", { className: group.items.every((other) => value(other) === value(item)) ? "" : "differs" }, value(item));
+    const line = (value) => make("div", { className: group.items.every((other) => value(other) === value(item)) ? "same" : "differs" }, value(item));
     return make("section", { className: kept ? "copy kept" : "copy", "aria-label": item.name }, picture(item.id, item.name),
       make("div", { className: "body" }, make("div", { className: "name" }, item.name),
         line((one) => one.folder || "(top folder)"), line((one) => `${one.width} × ${one.height}`),
