@@ -123,6 +123,21 @@ def test_values_that_rows_share_are_not_the_same_object(tmp_path: Path) -> None:
     assert second == {"tags": ["x"], "n": {"a": 1}}
 
 
+def test_a_small_file_does_not_fill_the_memory(tmp_path: Path) -> None:
+    """Rows share a long list; and, in a crafted file, a long key."""
+    n = 20_000
+    items = stored(tmp_path / "x.items", range(n), {"long": [0] * 100_000})
+    found = items.named(range(n))
+    assert found[0][1] == found[n - 1][1] == {"long": [0] * 100_000}
+    items = stored(tmp_path / "y.items", ["b" * 100_000, *(f"a{i}" for i in range(n))])
+    content = bytearray(items.path.read_bytes()[HEADER_BYTES:])
+    start, count, width = np.frombuffer(content[-24 * N_SECTIONS :], "<u8").reshape(-1, 3)[4].tolist()
+    content[start : start + count * width] = np.full(count, n, f"<u{width}").tobytes()
+    crafted = StoredItems(items.path, n + 1, items.n_bytes, sealed_again(items.path, bytes(content), n + 1))
+    with pytest.raises(FormatError, match="its texts overlap"):
+        crafted.named(range(n))
+
+
 def test_finding_is_the_same_by_bisection_and_by_reading_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = [f"k{i}" if i % 2 else i for i in np.random.default_rng(0).permutation(3000).tolist()]
     items = stored(tmp_path / "x.items", given)

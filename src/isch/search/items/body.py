@@ -129,11 +129,13 @@ class Texts:
             yield self._cut(content, (starts - starts[0]).tolist())
 
     def some(self, places: Integers) -> list[str]:
-        """The texts at places, which are in the list."""
+        """The texts at places, all different, which are in the list."""
         wide = places.astype(np.int64, copy=False)
         starts, stops = self._starts[wide], self._starts[wide + 1]
         if (starts > stops).any() or stops.max(initial=0) > len(self._data):
             raise self._body.damaged("a text lies outside the file")
+        if (stops - starts).sum(dtype=np.uint64) > len(self._data):  # else a small file could fill the memory
+            raise self._body.damaged("its texts overlap")
         data = self._data
         try:
             return [str(data[a:b], "utf-8") for a, b in zip(starts.tolist(), stops.tolist(), strict=True)]

@@ -13,6 +13,9 @@ from isch.search.items.contents import Column, Integers, Marks, Metadata, Rows, 
 from isch.search.items.terms import Span
 
 COLUMN_SECTIONS = 4
+LARGEST_COPIES = (
+    16 << 20
+)  # bytes of JSON up to which each row gets lists of its own; a small file could fill the memory
 
 
 class Fields:
@@ -129,8 +132,9 @@ class Fields:
         known = dict(zip(used, column.terms.some(np.array(used)), strict=True))
         try:
             values = {code: terms.value(term) for code, term in known.items()}
-            if any(type(value) in (list, dict) for value in values.values()):
-                return [terms.value(known[code]) for code in listed]  # rows share no lists
+            nested = any(type(value) in (list, dict) for value in values.values())
+            if nested and sum(len(known[code]) for code in listed) <= LARGEST_COPIES:
+                return [terms.value(known[code]) for code in listed]
         except (ValueError, RecursionError) as error:
             raise self._damaged(number, str(error)) from error
         return [values[code] for code in listed]

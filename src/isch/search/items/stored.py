@@ -51,7 +51,7 @@ class StoredItems:
         return self.n_rows
 
     def named(self, rows: Sequence[int]) -> dict[int, tuple[Key, Metadata]]:
-        """(key, metadata) of rows, each of which must be there."""
+        """(key, metadata) of different rows, each of which must be there."""
         chosen = np.asarray(rows, np.int64)
         return dict(zip(rows, zip(self._keys.of(chosen), self._fields.of(chosen), strict=True), strict=True))
 
