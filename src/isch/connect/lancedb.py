@@ -1,25 +1,29 @@
 """LanceDB: a table (key, numbered, code of uint8, metadata as JSON), the mark in its schema. Search is exact.
 
-LanceDB's Hamming distance works on whole bytes; padding bits are zero. Filters on metadata are applied here. LanceDB's
-client itself tries again when the connection to a remote database is lost; here it learns how long.
+LanceDB's Hamming distance works on whole bytes; padding bits are zero. Filters on metadata are applied here. When
+the connection to a remote database is lost, requests are made again, by LanceDB's client or here.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from isch.codes import Codes, width
 from isch.connect.base import BATCH_ROWS, check_width, parsed
 from isch.connect.candidates import Candidate, EngineStore
 from isch.connect.mark import Mark
+from isch.connect.retry import retried
 from isch.errors import FileError, FormatError, IschError, require
 from isch.search.catalog import Key
 from isch.search.filters import Where
 from isch.search.index import Batch
 
-CONNECT_SECONDS, READ_SECONDS, TRIES = 10, 60, 4
+CONNECT_SECONDS, CALL_SECONDS, TRIES = 10, 60, 4
+T = TypeVar("T")
+
 _COLUMNS = ["key", "numbered", "code", "metadata"]
 
 
@@ -54,18 +58,16 @@ class LanceDB(EngineStore):
             raise FileError(f"{uri}: no such folder; expected a database of LanceDB")
         with self._translated():
             self._database = _connected(uri)
-            exists = table in self._names()
-            self._opened: Any = self._database.open_table(table) if exists and not replace else None
+        exists = table in self._call(self._names)
+        self._opened: Any = self._call(lambda: self._database.open_table(table)) if exists and not replace else None
         existing = None if self._opened is None else self._existing()
         super().__init__(encoder, n_bits, existing)
         if existing is None:
-            with self._translated():
-                mode = "overwrite" if replace else "create"
-                self._opened = self._database.create_table(table, schema=self._schema(), mode=mode)
+            mode = "overwrite" if replace else "create"
+            self._opened = self._call(lambda: self._database.create_table(table, schema=self._schema(), mode=mode))
 
     def __len__(self) -> int:
-        with self._translated():
-            return int(self._opened.count_rows())
+        return int(self._call(lambda: self._opened.count_rows()))
 
     def _upsert(self, keys: Sequence[Key], codes: Codes, metadata: Sequence[str | None]) -> None:
         arrow, schema = self._arrow, self._schema()
@@ -76,16 +78,21 @@ class LanceDB(EngineStore):
             arrow.array(list(metadata), arrow.string()),
         ]
         rows = arrow.Table.from_arrays(columns, schema=schema)
-        with self._translated():
-            merge = self._opened.merge_insert(["key", "numbered"])
-            merge.when_matched_update_all().when_not_matched_insert_all().execute(rows)
+        self._call(
+            lambda: (
+                self._opened.merge_insert(["key", "numbered"])
+                .when_matched_update_all()
+                .when_not_matched_insert_all()
+                .execute(rows)
+            )
+        )
 
     def _delete(self, keys: Sequence[Key]) -> None:
         for numbered in (False, True):
             some = [_literal(str(key)) for key in keys if isinstance(key, int) == numbered]
             if some:
-                with self._translated():
-                    self._opened.delete(f"numbered = {str(numbered).lower()} AND key IN ({', '.join(some)})")
+                condition = f"numbered = {str(numbered).lower()} AND key IN ({', '.join(some)})"
+                self._call(partial(self._opened.delete, condition))
 
     def batches(self) -> Iterator[Batch]:
         """All items, some thousands at a time."""
@@ -101,9 +108,8 @@ class LanceDB(EngineStore):
 
     def _nearest(self, codes: Codes, k: int, where: Where | None) -> list[list[Candidate]]:
         query = codes if len(codes) > 1 else codes[0]
-        with self._translated():
-            search = self._opened.search(query, vector_column_name="code").distance_type("hamming")
-            found = search.limit(k).select([*_COLUMNS, "_distance"]).to_arrow()
+        search = self._opened.search(query, vector_column_name="code").distance_type("hamming")
+        found = self._call(lambda: search.limit(k).select([*_COLUMNS, "_distance"]).to_arrow())
         owners = found["query_index"].to_pylist() if len(codes) > 1 else [0] * len(found)
         hits: list[list[Candidate]] = [[] for _ in codes]
         rows = [found[name].to_pylist() for name in (*_COLUMNS, "_distance")]
@@ -132,7 +138,21 @@ class LanceDB(EngineStore):
         return Mark.parse((schema.metadata or {}).get(b"isch", b"").decode("utf-8", "replace"), self.where)
 
     def _names(self) -> list[str]:
-        return list(self._database.list_tables().tables)
+        page = self._database.list_tables()
+        names = list(page.tables)
+        while page.page_token:
+            page = self._database.list_tables(page_token=page.page_token)
+            names += page.tables
+        return names
+
+    def _call(self, work: Callable[[], T]) -> T:
+        """``work()``, in our words, and again where the connection was lost; all that is asked may be asked twice."""
+
+        def worded() -> T:
+            with self._translated():
+                return work()
+
+        return retried(worded, lambda: None, _lost)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
@@ -141,22 +161,40 @@ class LanceDB(EngineStore):
         except IschError:
             raise
         except (RuntimeError, ValueError, OSError) as error:
-            raise FileError(f"{self.where}: {' '.join(str(error).split())[:300]}") from error
+            raise FileError(f"{self.where}: {_worded(error)}") from error
 
 
 def _connected(uri: str) -> Any:
-    """The database; a remote one is given some seconds to answer, and is asked again when the connection is lost."""
+    """The database; a remote one must answer soon, and is asked again later when the connection is lost."""
     lancedb = require("lancedb", "lancedb")
     if not uri.startswith("db://"):
         return lancedb.connect(uri)
-    remote = require("lancedb.remote", "lancedb")
-    timeouts = remote.TimeoutConfig(
-        connect_timeout=timedelta(seconds=CONNECT_SECONDS), read_timeout=timedelta(seconds=READ_SECONDS)
-    )
-    retries = remote.RetryConfig(retries=TRIES, connect_retries=TRIES, read_retries=TRIES, backoff_factor=0.5)
     host = {"host_override": os.environ["LANCEDB_HOST"]} if "LANCEDB_HOST" in os.environ else {}
-    config = remote.ClientConfig(timeout_config=timeouts, retry_config=retries)
-    return lancedb.connect(uri, api_key=os.environ.get("LANCEDB_API_KEY", ""), client_config=config, **host)
+    options = {"api_key": os.environ.get("LANCEDB_API_KEY", ""), **host}
+    try:
+        lancedb.connect(uri, client_config=_patience(0, CONNECT_SECONDS), **options).list_tables(limit=1)
+    except (RuntimeError, ValueError, OSError) as error:
+        raise FileError(f"LanceDB cannot be reached at {uri}: {_worded(error)}") from None
+    return lancedb.connect(uri, client_config=_patience(TRIES, CALL_SECONDS), **options)
+
+
+def _lost(error: BaseException) -> bool:
+    """Whether a connection was lost: what LanceDB's own client does not try again."""
+    return "error sending request" in str(error)
+
+
+def _patience(tries: int, seconds: int) -> Any:
+    """How often a request is made again, and how long each may take."""
+    remote, limit = require("lancedb.remote", "lancedb"), timedelta(seconds=seconds)
+    timeouts = remote.TimeoutConfig(timeout=limit, connect_timeout=limit, read_timeout=limit)
+    retries = remote.RetryConfig(retries=tries, connect_retries=tries, read_retries=tries, backoff_factor=0.5)
+    return remote.ClientConfig(timeout_config=timeouts, retry_config=retries)
+
+
+def _worded(error: BaseException) -> str:
+    """The words of LanceDB on one line, without the key."""
+    text, secret = " ".join(str(error).split()), os.environ.get("LANCEDB_API_KEY")
+    return (text.replace(secret, "***") if secret else text)[:300]
 
 
 def _key(text: str, numbered: bool) -> Key:

@@ -60,10 +60,10 @@ class Milvus(EngineStore):
     ) -> None:
         if kind is not None and kind not in KINDS:
             raise unknown("kind", kind, KINDS)
-        self._milvus = require("pymilvus", "milvus")
+        self._milvus, self._uri = require("pymilvus", "milvus"), str(uri)
         self.collection, self.where = collection, f"collection {collection!r}"
         with self._translated():
-            self._client = self._milvus.MilvusClient(uri=str(uri), timeout=CONNECT_SECONDS)
+            self._client = self._milvus.MilvusClient(uri=self._uri, timeout=CONNECT_SECONDS)
             exists = bool(self._client.has_collection(collection, timeout=CONNECT_SECONDS))
         with opening(self):
             existing = self._existing() if exists and not replace else None
@@ -173,18 +173,36 @@ class Milvus(EngineStore):
         note = parsed(fields["json"], self.where)
         return Candidate(int(key) if kind == "i" else unquote(key), bits, int(distance), note)
 
+    def _worded(self, error: BaseException) -> str:
+        """The words of Milvus on one line, without the password."""
+        text = " ".join(str(getattr(error, "message", None) or error).split())
+        unreachable = "Milvus cannot be reached: " if "Fail connecting" in text else ""
+        password = self._uri.rpartition("@")[0].rpartition(":")[2]
+        return unreachable + (text.replace(password, "***") if password else text)[:300]
+
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        log = logging.getLogger("pymilvus")
-        level, log.level = log.level, logging.CRITICAL  # whatever it would log is raised too
         try:
-            yield
+            with _silence():
+                yield
         except IschError:
             raise
         except (self._milvus.MilvusException, OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
-            raise FileError(f"{self.where}: {' '.join(str(error).split())[:300]}") from error
-        finally:
-            log.level = level
+            raise FileError(f"{self.where}: {self._worded(error)}") from None
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Keep the client from logging: whatever it would log is raised too, and its lines show passwords."""
+    loggers = [logging.getLogger(name) for name in ("pymilvus", "pymilvus.milvus_client")]
+    levels = [log.level for log in loggers]
+    try:
+        for log in loggers:
+            log.setLevel(logging.CRITICAL)
+        yield
+    finally:
+        for log, level in zip(loggers, levels, strict=True):
+            log.setLevel(level)
 
 
 def _id(key: Key) -> str:
