@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import isch
+from isch.evaluate.markdown import table
 
 INTRODUCTION = """# Modules
 
@@ -24,20 +25,18 @@ def markdown() -> str:
     found: dict[str, list[Path]] = {package: [] for package in ORDER}
     for path in sorted(root.rglob("*.py")):
         found.setdefault(path.parent.relative_to(root).as_posix().removeprefix("."), []).append(path)
-    return "\n".join([INTRODUCTION, *(_table(package, paths) for package, paths in found.items() if paths)])
+    return "\n".join([INTRODUCTION, *(_section(package, paths) for package, paths in found.items() if paths)])
 
 
-def _table(package: str, paths: list[Path]) -> str:
-    rows = [f"| `{path.name}` | {_summary(path)} |" for path in paths]
-    return "\n".join(
-        [f"## `isch/{package}`".replace("/`", "`"), "", "| file | what it is |", "| --- | --- |", *rows, ""]
-    )
+def _section(package: str, paths: list[Path]) -> str:
+    rows = [[f"`{path.name}`", _summary(path)] for path in paths]
+    return f"## `{'/'.join(filter(None, ('isch', package)))}`\n\n{table(['file', 'what it is'], rows)}\n"
 
 
 def _summary(path: Path) -> str:
     """The first paragraph of a module's docstring, on one line."""
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    return " ".join(text.partition("\n\n")[0].split()).replace("|", r"\|")
+    return " ".join(text.partition("\n\n")[0].split())
 
 
 if __name__ == "__main__":
