@@ -120,14 +120,14 @@ def plot(
     force: Force = False,
 ) -> None:
     """Draw the figures of an experiment from stored results, and print and write its table."""
-    from isch.evaluate import experiment, figures, names, report
+    from isch.evaluate import comparison, experiment, figures, names, report
     from isch.evaluate.summary import summarise
 
     summary = summarise(experiment.read(name), _store(results, cache))
     with staged(output, force) as folder:
         made = [*figures.draw(summary, folder, ("svg", "png")), report.write_table(summary, folder)]
     written = ", ".join(str(output / path.relative_to(folder)) for path in made)
-    table = report.quality_table(summary).split("\n")
+    table = comparison.quality_table(summary).split("\n")
     done([names.of_measure(summary.headline), "", *table, "", f"written: {written}"])
 
 

@@ -1,4 +1,4 @@
-"""What readers call methods and measures."""
+"""What readers call methods and measures, and how numbers are written."""
 
 from isch.evaluate.metrics import measure
 
@@ -36,3 +36,15 @@ def of_measure(name: str) -> str:
         "within": f"precision within Hamming radius {m.k}",
     }
     return words.get(m.kind, f"{m.kind} at {m.k:,}")
+
+
+def number(value: float) -> str:
+    """A share of 1 with three digits, as .812."""
+    if value != value:
+        return "–"
+    return f"{value:.3f}".removeprefix("0") if value < 0.9995 else "1"
+
+
+def capital(text: str) -> str:
+    """A text with a capital at its beginning."""
+    return text[:1].upper() + text[1:]
