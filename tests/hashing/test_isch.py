@@ -58,10 +58,27 @@ def test_diagnostics_describe_the_fit(fitted: isch.ISCH) -> None:
     assert fitted.block_overlap_ == 0
 
 
-def test_auto_tau_follows_the_spectrum(fitted: isch.ISCH) -> None:
-    lam = np.linalg.svd(fitted.dictionary_.astype(np.float64), compute_uv=False) ** 2
-    assert fitted.lambda_star_ == pytest.approx(((lam**1.25).sum() / (lam**0.5).sum()) ** (4 / 3), rel=1e-3)
+def test_auto_tau_is_coarse_and_lies_within_the_spectrum(fitted: isch.ISCH) -> None:
+    steps = 4 * np.log2(fitted.lambda_star_)
+    assert steps == pytest.approx(round(steps))
+    assert 1 <= fitted.lambda_star_ < fitted.eigenvalues_.max()
     assert fitted.tau_ == pytest.approx(0.05 / (2 * fitted.lambda_star_))
+
+
+def test_auto_tau_of_few_rows_follows_the_spectrum_alone() -> None:
+    X = low_rank(90)
+    hasher = isch.ISCH(8).fit(X)
+    lam = np.linalg.svd(hasher.dictionary_.astype(np.float64), compute_uv=False) ** 2
+    assert hasher.lambda_star_ == pytest.approx(((lam**1.25).sum() / (lam**0.5).sum()) ** (4 / 3), rel=1e-3)
+
+
+def test_auto_tau_of_a_sample_without_variation() -> None:
+    """All rows drawn are equal, although one row of all differs."""
+    X = np.ones((3000, 5), np.float32)
+    X[1234] = 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IschWarning)
+        assert np.isfinite(isch.ISCH(3).fit(X).project(X)).all()
 
 
 def test_tau_and_eta_matter_only_through_their_ratio() -> None:

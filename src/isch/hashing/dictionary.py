@@ -40,7 +40,7 @@ class Tree:
 
 def flat(X: NDArray[np.float32], n_atoms: int, n_iter: int, rng: np.random.Generator) -> Atoms:
     """The k-means centres of centred rows. May scale the rows in place."""
-    centres, _ = kmeans.fit(_unit_scale(X), n_atoms, n_iter, rng)
+    centres, _ = kmeans.fit(unit_scale(X), n_atoms, n_iter, rng)
     return normalise(centres)
 
 
@@ -96,10 +96,10 @@ def _proxies(
     P = rng.standard_normal((features.shape[1], width * tree.n_levels), dtype=np.float32) / np.float32(math.sqrt(width))
     Y = memory.empty((len(features), P.shape[1]), np.float32)
     compute.collect(Proxies(P, (mean @ P).astype(np.float32)), features, Y)
-    return [_unit_scale(np.ascontiguousarray(part)) for part in np.split(Y, tree.n_levels, axis=1)]
+    return [unit_scale(np.ascontiguousarray(part)) for part in np.split(Y, tree.n_levels, axis=1)]
 
 
-def _unit_scale(X: NDArray[np.float32]) -> NDArray[np.float32]:
+def unit_scale(X: NDArray[np.float32]) -> NDArray[np.float32]:
     """Multiply X by a power of two in place, so that no square overflows or underflows; directions do not change."""
     largest = max(float(X.max()), -float(X.min()))
     X *= np.float32(2.0 ** -math.frexp(largest)[1])

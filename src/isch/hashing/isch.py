@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from isch import compute
 from isch.errors import InputError, IschWarning, ParameterError
 from isch.features import Features, Subset
-from isch.hashing import diagnostics, dictionary, nested, rotation, spectrum
+from isch.hashing import diagnostics, dictionary, lambda_star, nested, rotation, spectrum
 from isch.hashing.base import Linear, LinearHasher, Projecting
 from isch.hashing.dictionary import Atoms, Tree
 from isch.hashing.spectrum import Spectrum
@@ -65,7 +65,8 @@ class ISCH(LinearHasher):
         Bits per rotation block, ℓ, a divisor of ``n_bits``; by default the largest divisor up to 512, or nearly
         equal blocks where no divisor is large enough. Beyond the rank: as few blocks as 512 eigenvectors each allow.
     tau : float or "auto"
-        Scale τ of the Laplace prior. "auto" sets λ* to the typical eigenvalue of D Dᵀ (``spectrum.typical``).
+        Scale τ of the Laplace prior. "auto" chooses λ* = η / (2τ) by what belongs together in a sample of 10,000 rows,
+        without labels (``isch.hashing.lambda_star``).
     eta : float
         Sparseness weight η of the lasso.
     n_iter : int
@@ -81,6 +82,7 @@ class ISCH(LinearHasher):
     """
 
     name = "isch"
+    revision = 2  # λ* from neighbours instead of the spectrum alone
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_bits": [BITS],
         "n_atoms": [POSITIVE, None],
@@ -164,8 +166,7 @@ class ISCH(LinearHasher):
         self.mean_ = compute.mean(features)
         sample = Subset(features, compute.sample(features, self.max_samples, rng))
         self.dictionary_ = self._learn_dictionary(sample, rng)
-        pairs = self._decompose(self.dictionary_, rng)
-        self._weigh(pairs)
+        pairs = self._weighed(self._decompose(self.dictionary_, rng), sample, rng)
         self._rotate(pairs, sample, rng)
 
     def _n_blocks(self, n_pairs: int) -> int:
@@ -205,21 +206,41 @@ class ISCH(LinearHasher):
         return atoms
 
     def _decompose(self, atoms: Atoms, rng: np.random.Generator) -> Spectrum:
+        """The eigenpairs that codes use, and, where λ* is to be chosen, those in which neighbours are looked for."""
         auto = "exact" if min(atoms.shape) <= EXACT_LIMIT else "randomized"
         self.spectrum_kind_ = auto if self.spectrum == "auto" else self.spectrum
         if self.spectrum_kind_ == "columns":
             return spectrum.columns(atoms, self.n_bits, self._n_blocks(min(self.n_bits, *atoms.shape)), rng)
-        exact = self.spectrum_kind_ == "exact"
-        pairs = spectrum.exact(atoms, self.n_bits) if exact else spectrum.randomized(atoms, self.n_bits, rng)
-        return pairs.dealt(self._n_blocks(len(pairs.eigenvalues)))
+        count = max(self.n_bits, lambda_star.WIDTH) if self.tau == "auto" else self.n_bits
+        if self.spectrum_kind_ == "exact":
+            return spectrum.exact(atoms, count)
+        return spectrum.randomized(atoms, count, rng)
 
-    def _weigh(self, pairs: Spectrum) -> None:
-        """λ* and τ, given or from the spectrum."""
+    def _weighed(self, wide: Spectrum, sample: Features, rng: np.random.Generator) -> Spectrum:
+        """The eigenpairs that codes use, in blocks; sets λ* and τ, given or chosen."""
+        pairs = wide
+        if self.spectrum_kind_ != "columns":
+            pairs = wide.first(self.n_bits)
+            pairs = pairs.dealt(self._n_blocks(len(pairs.eigenvalues)))
         self.eigenvalues_ = pairs.eigenvalues
         self.rank_ = pairs.rank
         self.spectrum_share_ = pairs.share
-        self.lambda_star_ = pairs.typical if self.tau == "auto" else self.eta / (2 * self.tau)
+        self.lambda_star_ = self._chosen(pairs, wide, sample, rng) if self.tau == "auto" else self.eta / (2 * self.tau)
         self.tau_ = self.eta / (2 * self.lambda_star_)
+        return pairs
+
+    def _chosen(self, pairs: Spectrum, wide: Spectrum, sample: Features, rng: np.random.Generator) -> float:
+        """λ* from a sample of the rows."""
+        rows = Subset(sample, compute.sample(sample, lambda_star.SAMPLE_ROWS, rng))
+        further = wide.eigenvectors[:, len(pairs.eigenvalues) :]
+        parts = [self._project(V, rows) for V in (pairs.eigenvectors, further) if V.size]
+        return lambda_star.choose(dictionary.unit_scale(np.hstack(parts)), pairs, self.n_bits, rng)
+
+    def _project(self, W: NDArray[np.float32], rows: Features) -> NDArray[np.float32]:
+        """(X − μ) W."""
+        Z: NDArray[np.float32] = compute.memory.empty((len(rows), W.shape[1]), np.float32)
+        compute.collect(Projecting(Linear(self.mean_, W), rows.where), rows, Z)
+        return Z
 
     def _rotate(self, pairs: Spectrum, sample: Features, rng: np.random.Generator) -> None:
         """L = W R block by block, and what the codes look like."""
@@ -246,9 +267,7 @@ class ISCH(LinearHasher):
 
     def _unit_scale(self, W: NDArray[np.float32], sample: Features, rng: np.random.Generator) -> NDArray[np.float32]:
         """Z = (X − μ) W, with W scaled in place: Z has mean square 1 per bit, which makes errors comparable."""
-        rows = Subset(sample, compute.sample(sample, max(2, ROTATION_VALUES // self.n_bits), rng))
-        Z: NDArray[np.float32] = compute.memory.empty((len(rows), W.shape[1]), np.float32)
-        compute.collect(Projecting(Linear(self.mean_, W), sample.where), rows, Z)
+        Z = self._project(W, Subset(sample, compute.sample(sample, max(2, ROTATION_VALUES // self.n_bits), rng)))
         scale = np.float32(1 / np.sqrt(np.einsum("ij,ij->", Z, Z, dtype=np.float64) / (len(Z) * self.n_bits)))
         Z *= scale
         W *= scale
@@ -256,9 +275,13 @@ class ISCH(LinearHasher):
 
     def _least_memory(self, features: Features) -> int:
         n, d = min(self.max_samples, len(features)), features.shape[1]
-        small, size = min(d, n), math.ceil((1 + spectrum.OVERSAMPLING) * self.n_bits)
+        width = max(self.n_bits, lambda_star.WIDTH) if self.tau == "auto" else self.n_bits
+        small, size = min(d, n), min(d, n, math.ceil((1 + spectrum.OVERSAMPLING) * width))
         exact = small <= EXACT_LIMIT if self.spectrum == "auto" else self.spectrum == "exact"
-        return super()._least_memory(features) + (32 * small**2 if exact else 4 * d * size + 16 * size**2)
+        solving = 32 * small**2 if exact else 4 * d * size + 16 * size**2
+        directions = min(small, width, self.n_atoms or small)
+        choosing = lambda_star.least_memory(n, directions) if self.tau == "auto" else 0
+        return super()._least_memory(features) + max(solving, choosing)
 
     def _learned(self) -> dict[str, Any]:
         learned = super()._learned()

@@ -43,6 +43,13 @@ class Spectrum:
         ends = np.cumsum(self.sizes).tolist()
         return [slice(end - size, end) for end, size in zip(ends, self.sizes, strict=True)]
 
+    def first(self, count: int) -> "Spectrum":
+        """The ``count`` largest pairs of one block, or all of them if they are fewer."""
+        kept = self.eigenvalues[:count]
+        share = self.share * float(kept.sum() / self.eigenvalues.sum())
+        vectors = self.eigenvectors[:, :count]
+        return replace(self, eigenvalues=kept, eigenvectors=vectors, sizes=(len(kept),), share=share)
+
     def dealt(self, n_blocks: int) -> "Spectrum":
         """Deal the pairs of one block to several blocks in turn, so that every block has strong and weak ones.
 

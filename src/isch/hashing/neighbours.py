@@ -1,0 +1,116 @@
+"""Which rows lie near which: graphs of nearest neighbours, and random walks on them.
+
+A walk that takes several steps reaches rows that are similar by way of others. This says more about what belongs
+together than distances alone, and it needs no labels.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, diags_array
+
+from isch import compute
+from isch.compute import single_threaded_blas
+
+Matrix = NDArray[np.float32]
+
+NEIGHBOURS = 10  # per row
+STEPS = 8  # of a walk
+DECAY = 0.9  # weight of a step relative to the one before
+BLOCK_ROWS = 32  # rows whose distances to all others are in memory together, per thread
+
+
+@dataclass(frozen=True)
+class Graph:
+    """An undirected graph of rows; P = deg⁻¹ A holds the chances to step from one row (of P) to another (column)."""
+
+    adjacency: csr_array
+    degrees: NDArray[np.float32]
+    transitions: csr_array
+
+
+def graph(adjacency: csr_array) -> Graph:
+    """The graph with these edges, in both directions."""
+    both = csr_array(adjacency + adjacency.T)
+    degrees = np.asarray(both.sum(axis=1), np.float32).ravel()
+    return Graph(both, degrees, csr_array(diags_array(1 / degrees) @ both))
+
+
+def nearest_graph(Z: Matrix) -> Graph:
+    """The graph of each row's nearest neighbours."""
+    n, k = len(Z), min(NEIGHBOURS, len(Z) - 1)
+    nearest = nearest_rows(Z, k)
+    edges = (np.ones(n * k, np.float32), (np.repeat(np.arange(n), k), nearest.ravel()))
+    return graph(csr_array(edges, shape=(n, n)))
+
+
+def union(graphs: Sequence[Graph]) -> Graph:
+    """The graph with the edges of all."""
+    return graph(reduce(lambda a, b: a + b, (one.adjacency for one in graphs)))
+
+
+def nearest_rows(Z: Matrix, k: int) -> NDArray[np.intp]:
+    """The k nearest other rows of each row, (n, k), in no particular order."""
+    out = np.empty((len(Z), k), np.intp)
+    with single_threaded_blas():  # threads of the matrix product would round differently
+        compute.collect(Nearest(Z, np.einsum("ij,ij->i", Z, Z), k), Z, out)
+    return out
+
+
+@dataclass(frozen=True)
+class Nearest(compute.Pass[NDArray[np.intp]]):
+    """The k rows nearest to each row of a block, without the row itself."""
+
+    rows_: Matrix
+    squares: NDArray[np.float32]
+    k: int
+
+    label = "neighbours"
+
+    def rows(self, _: int) -> int:
+        """Few, because each has a distance to all."""
+        return BLOCK_ROWS
+
+    def block(self, block: Any, start: int) -> NDArray[np.intp]:
+        distances = self.squares - 2 * (block @ self.rows_.T)
+        within = np.arange(len(block))
+        distances[within, start + within] = np.inf
+        return np.argpartition(distances, self.k - 1, axis=1)[:, : self.k]
+
+
+def shared_variance(network: Graph, Z: Matrix) -> NDArray[np.float64]:
+    """Of each column the covariance between the two ends of a walk of STEPS steps; at least zero."""
+    chances = network.degrees / network.degrees.sum()
+    centred = Z - chances @ Z
+    reached = centred
+    for _ in range(STEPS):
+        reached = network.transitions @ reached
+    return np.asarray(np.maximum(np.einsum("i,ij,ij->j", chances, centred, reached, dtype=np.float64), 0))
+
+
+def reached_rows(network: Graph, starts: NDArray[np.intp], count: int) -> NDArray[np.intp]:
+    """The ``count`` rows that walks from each start visit most often for their degree, (starts, count).
+
+    With M = Σ_t DECAY^(t−1) Pᵗ these are the largest entries of M after its columns are divided by the degrees.
+    """
+    back = csr_array(network.transitions.T)
+    parts = np.array_split(starts, math.ceil(len(starts) / BLOCK_ROWS))
+    return np.concatenate([_reached(back, network.degrees, part, count) for part in parts])
+
+
+def _reached(back: csr_array, degrees: NDArray[np.float32], starts: NDArray[np.intp], count: int) -> NDArray[np.intp]:
+    """The same for a few starts, given Pᵀ."""
+    present = np.zeros((len(degrees), len(starts)), np.float32)
+    present[starts, np.arange(len(starts))] = 1
+    visits = np.zeros_like(present)
+    for step in range(STEPS):
+        present = back @ present
+        visits += np.float32(DECAY**step) * present
+    visits /= degrees[:, None]
+    visits[starts, np.arange(len(starts))] = -1
+    return np.argpartition(-visits.T, count - 1, axis=1)[:, :count].copy()  # a view would keep all of it in memory
