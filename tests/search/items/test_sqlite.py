@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from isch.errors import FormatError, IschError
+from isch.search import items as files
 from isch.search.database import APPLICATION_ID
 from isch.search.filters import tests as parsed
 from isch.search.items import sqlite
@@ -64,6 +65,27 @@ def test_finding_is_the_same_by_lookup_and_by_reading_all(tmp_path: Path, monkey
     for share in (0, 1):
         monkeypatch.setattr(sqlite, "SCAN_SHARE", share)
         assert items.find(wanted) == expected
+
+
+def test_all_items_in_memory(tmp_path: Path) -> None:
+    items = opened(tmp_path / "x.items", [(1, "b", '{"n": 1.0}'), (3, 7, None)], 5)
+    digest, n_bytes = files.write(tmp_path / "y.items", [files.Kept(items.source(), np.arange(5))], 5)
+    again = files.opened(tmp_path / "y.items", 5, n_bytes, digest)
+    assert again.named([1, 3]) == items.named([1, 3]) == {1: ("b", {"n": 1.0}), 3: (7, None)}
+    assert again.present().tolist() == items.present().tolist() == [False, True, False, True, False]
+
+
+def test_a_segment_without_items_has_none_in_memory(tmp_path: Path) -> None:
+    source = opened(tmp_path / "x.items", [], 5).source()
+    assert list(source.texts()) == []
+    assert source.shapes()[0].tolist() == [0] * 5
+
+
+@pytest.mark.parametrize("text", ['{"a": NaN}', '{"a": "\\ud800"}'])
+def test_values_that_cannot_be_written_again_are_damage(tmp_path: Path, text: str) -> None:
+    items = opened(tmp_path / "x.items", [(0, "a", text)])
+    with pytest.raises(FormatError, match=f"^{items.path}: the items are damaged .the metadata of row 0"):
+        items.source()
 
 
 def test_reading_goes_on_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

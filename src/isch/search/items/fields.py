@@ -13,9 +13,7 @@ from isch.search.items.contents import Column, Integers, Marks, Metadata, Rows, 
 from isch.search.items.terms import Span
 
 COLUMN_SECTIONS = 4
-LARGEST_COPIES = (
-    16 << 20
-)  # bytes of JSON up to which each row gets lists of its own; a small file could fill the memory
+LARGEST_COPIES = 16 << 20  # bytes of JSON; beyond, rows share lists, else a small file could fill the memory
 
 
 class Fields:

@@ -42,17 +42,13 @@ class Keys:
 
     def of(self, rows: Rows) -> list[Key]:
         """The keys of rows."""
-        places = self._place_of(rows)
-        first = len(self._integers)
+        places, first = self._place_of(rows), len(self._integers)
         if len(places) and (missing := places >= len(self)).any():
             raise self._body.damaged(f"row {rows[missing.argmax()]} has no item")
-        if len(self._texts) == 0:
-            return [*self._integers[places].tolist()]
-        if first == 0:
-            return [*self._texts.some(places)]
-        return [
-            self._integers.item(place) if place < first else self._texts[place - first] for place in places.tolist()
-        ]
+        number = places < first
+        numbers = iter(self._integers[places[number]].tolist())
+        texts = iter(self._texts.some(places[~number] - first))
+        return [next(numbers) if is_number else next(texts) for is_number in number.tolist()]
 
     def find(self, keys: Iterable[Key]) -> dict[Key, int]:
         """The rows of those of some keys that are here."""
@@ -63,6 +59,11 @@ class Keys:
 
     def by_row(self) -> Iterator[tuple[int, Key]]:
         """(row, key) of every item in the order of rows."""
+        if (
+            len(self._places)
+            and (np.bincount(self._places[self.present()].astype(np.int64), minlength=len(self)) != 1).any()
+        ):
+            raise self._body.damaged("rows have the same key")
         for start in range(0, self.n_rows, AT_ONCE):
             rows = np.arange(start, min(start + AT_ONCE, self.n_rows))
             rows = rows[self._place_of(rows) < len(self)]

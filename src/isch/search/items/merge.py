@@ -90,6 +90,7 @@ class _Writer:
         """The keys that are texts, in order, some at a time; their rows are added to a list."""
         last = None
         with progress.task("cataloguing", self._n_rows, "rows") as advance:
+            advance(sum(map(len, rows)))
             for texts, some in _merged_texts(self._sources):
                 if len({last, *texts}) <= len(texts):
                     raise self._twice()

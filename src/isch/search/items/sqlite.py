@@ -160,10 +160,11 @@ class SqliteItems:
 
     def source(self) -> Table:
         """All items, in memory."""
-        rows, keys, texts = ([*column] for column in zip(*self.all(), strict=True))
-        metadata = [metadata_from(text, self.path, row) for row, text in zip(rows, texts, strict=True)]
+        found = list(self.all())
+        rows, keys = np.array([row for row, _, _ in found], np.int64), [key for _, key, _ in found]
+        metadata = [metadata_from(text, self.path, row) for row, _, text in found]
         try:
-            return Table(np.array(rows, np.int64), keys, metadata, self.n_rows)
+            return Table(rows, keys, metadata, self.n_rows)
         except InputError as error:
             raise self._damaged(str(error)) from error
 

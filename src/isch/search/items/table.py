@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from isch import progress
 from isch.errors import InputError
 from isch.search import keys as key_rules
 from isch.search.catalog import Key
@@ -79,7 +80,10 @@ class Table:
             self._shape_of_row[numbers] = self._shapes[shape]
             for name in shape:
                 parts.setdefault(name, []).append((numbers, list(map(itemgetter(name), members))))
-        self._columns = {name: _column(some) for name, some in parts.items()}
+        with progress.task("sorting metadata", len(parts), "fields") as advance:
+            for name, some in parts.items():
+                self._columns[name] = _column(some)
+                advance(1)
 
 
 class Known(list[str]):
