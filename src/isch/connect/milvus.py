@@ -8,6 +8,8 @@ Milvus Lite cannot give a code back with a hit, so the metadata carry it too, in
 """
 
 import logging
+import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +22,7 @@ from isch.connect.base import check_width, opening, parsed
 from isch.connect.candidates import Candidate, EngineStore
 from isch.connect.mark import Mark
 from isch.errors import FileError, FormatError, InputError, IschError, require, unknown
+from isch.forks import Lock
 from isch.search.catalog import Key
 from isch.search.filters import Where
 from isch.search.index import Batch
@@ -31,6 +34,9 @@ MAX_KEY = 60_000  # bytes
 CONNECT_SECONDS = 10
 CALL_SECONDS = 60  # that a request may take; the client itself tries again until then when the connection is lost
 AT_ONCE = 5_000  # rows per request
+
+_counting = Lock()
+_open: Counter[str] = Counter()  # stores per address
 
 
 class Milvus(EngineStore):
@@ -62,10 +68,16 @@ class Milvus(EngineStore):
             raise unknown("kind", kind, KINDS)
         self._milvus, self._uri = require("pymilvus", "milvus"), str(uri)
         self.collection, self.where = collection, f"collection {collection!r}"
+        if encoder is None and n_bits is None and "://" not in self._uri and not os.path.exists(self._uri):
+            raise FileError(f"{self._uri}: no such file; expected a database of Milvus Lite, or http://host:port")
         with self._translated():
             self._client = self._milvus.MilvusClient(uri=self._uri, timeout=CONNECT_SECONDS)
-            exists = bool(self._client.has_collection(collection, timeout=CONNECT_SECONDS))
+        self._closed = False
+        with _counting:
+            _open[self._uri] += 1
         with opening(self):
+            with self._translated():
+                exists = bool(self._client.has_collection(collection, timeout=CONNECT_SECONDS))
             existing = self._existing() if exists and not replace else None
             super().__init__(encoder, n_bits, existing)
             self.kind = kind or "flat"
@@ -90,7 +102,14 @@ class Milvus(EngineStore):
             return int(found[0]["count(*)"])
 
     def close(self) -> None:
-        self._client.close()
+        """Let go of the server; clients of one address share a connection, so the last store ends it."""
+        if self._closed:
+            return
+        self._closed = True
+        with _counting:
+            _open[self._uri] -= 1
+            if not _open[self._uri]:
+                self._client.close()
 
     def _upsert(self, keys: Sequence[Key], codes: Codes, metadata: Sequence[str | None]) -> None:
         rows = [
