@@ -1,0 +1,80 @@
+"""Predictions of ``isch advise`` beside measurements: codes learned from all rows, 2,000 other queries.
+
+python benchmarks/advise.py mnist.npy gist.npy cnn.npy minilm.npy wordllama.npy --rows 60000
+"""
+
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+from judged import arguments
+from numpy.typing import NDArray
+from report import section, table
+
+import isch
+from isch.errors import IschWarning
+from isch.evaluate import advice
+from isch.evaluate.advice import Cell
+
+N_QUERIES, K = 2000, 10
+N_BYTES = 32
+WITHIN = 0.02
+
+
+def main() -> None:
+    """Print every cell, and record a line per data set."""
+    asked = arguments(__doc__ or "")
+    warnings.simplefilter("ignore", IschWarning)
+    rows: list[list[object]] = []
+    for file in asked.files:
+        features = np.asarray(np.load(file, mmap_mode="r")[: asked.rows], np.float32)
+        found = advice.advise(features, n_bytes=N_BYTES)
+        near, covered, errors = 0, 0, []
+        for cell, truth in measured(features, found.cells):
+            inside = cell.low <= truth <= cell.high
+            errors.append(cell.recall - truth)
+            near, covered = near + (abs(errors[-1]) <= WITHIN), covered + inside
+            what = (file.stem, cell.method, cell.n_bits, f"×{cell.oversample}")
+            told = f"{cell.recall:.3f} [{cell.low:.3f}, {cell.high:.3f}]"
+            print(*what, told, f"{truth:.3f}", "" if inside else "outside", sep="\t", flush=True)
+        n = len(errors)
+        worst = max(errors, key=abs)
+        rows.append([file.stem, len(features), n, f"{near / n:.0%}", f"{covered / n:.0%}", f"{worst:+.3f}"])
+        print(*rows[-1], sep="\t", flush=True)
+    head = ["data", "rows", "cells", f"within {WITHIN}", "inside the interval", "worst error"]
+    text = (
+        f"## Advice\n\nRecall of {K} true neighbours that `isch advise --bytes {N_BYTES}` predicts, against codes "
+        f"learned from all rows and {N_QUERIES} other queries; cells are methods × lengths × oversampling."
+    )
+    section("advise", f"{text}\n\n{table(head, rows)}")
+
+
+def measured(features: NDArray[np.float32], cells: list[Cell]) -> Iterator[tuple[Cell, float]]:
+    """(cell, recall measured)."""
+    chosen = np.sort(np.random.default_rng(99).choice(len(features), N_QUERIES, replace=False))
+    truth = neighbours(features, chosen)
+    for model in dict.fromkeys((cell.method, cell.n_bits) for cell in cells):
+        codes = isch.hasher(model[0], n_bits=model[1]).fit(features).transform(features)
+        most = K * max(advice.OVERSAMPLING)
+        found = isch.nearest(codes[chosen], codes, most + 1)[1]
+        others = np.array([rows[rows != query][:most] for rows, query in zip(found, chosen, strict=True)])
+        for cell in cells:
+            if (cell.method, cell.n_bits) == model:
+                first = others[:, : K * cell.oversample]
+                yield cell, float(np.mean([np.isin(t, f).mean() for t, f in zip(truth, first, strict=True)]))
+
+
+def neighbours(features: NDArray[np.float32], chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The K true neighbours of some rows."""
+    centred = features - features.mean(axis=0)
+    squares = np.einsum("ij,ij->i", centred, centred)
+    parts = []
+    for some in np.array_split(chosen, -(-len(chosen) // 200)):
+        distances = squares - 2 * (centred[some] @ centred.T)
+        distances[np.arange(len(some)), some] = np.inf
+        parts.append(np.argpartition(distances, K, axis=1)[:, :K])
+    return np.concatenate(parts)
+
+
+if __name__ == "__main__":
+    main()
