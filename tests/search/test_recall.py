@@ -131,7 +131,7 @@ def test_the_interval_covers_the_mean_it_should() -> None:
     rng = np.random.default_rng(0)
     inside = 0
     for _ in range(100):
-        low, high = recall.interval(rng.random(200), rng, 0.95)
+        low, high = recall.interval(rng.random(200), recall.resampling(200, rng), 0.95)
         inside += low <= 0.5 <= high
     assert inside >= 88
 

@@ -22,7 +22,7 @@ from isch.hashing import hasher as hasher_named
 from isch.hashing.base import Hasher
 from isch.search import exact, neighbours, recall
 from isch.search.neighbours import Neighbours
-from isch.search.recall import Competition, Far, Ranks
+from isch.search.recall import Competition, Far, Floats, Ranks
 
 METHODS = ("isch", "itq", "lsh")
 BYTES = (8, 16, 32, 64)  # per code
@@ -149,6 +149,7 @@ class Ground:
     sample: NDArray[np.int64]  # rows that stand for all
     rows: NDArray[np.int64]  # all rows that are encoded
     fit_rows: NDArray[np.int64]
+    drawn: Floats  # queries drawn again, for intervals
     seconds_per_candidate: float  # of exact re-ranking
 
     @classmethod
@@ -157,7 +158,8 @@ class Ground:
         sample = compute.sample(features, SAMPLE_ROWS, rng)
         rows = np.unique(np.concatenate([near.queries, near.near.ravel(), sample]))
         fit_rows = compute.sample(features, FIT_ROWS, rng)
-        return cls(features, labels, k, near, sample, rows, fit_rows, _seconds_per_candidate(features))
+        drawn = recall.resampling(len(near.queries), rng)
+        return cls(features, labels, k, near, sample, rows, fit_rows, drawn, _seconds_per_candidate(features))
 
     def judge(self, method: str, n_bits: int, seed: int) -> Iterator[Cell]:
         """The cells of one model, for every oversampling."""
@@ -174,7 +176,7 @@ class Ground:
         for oversample in OVERSAMPLING:
             candidates = min(n - 1, oversample * self.k)
             values = ranks.recall(candidates)
-            low, high = recall.interval(values, np.random.default_rng(seed))
+            low, high = recall.interval(values, self.drawn)
             search = _search_seconds(met, candidates) * n / len(self.sample)
             yield Cell(
                 method,

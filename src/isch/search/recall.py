@@ -156,9 +156,13 @@ def counting(k: int, n_near: int, share: float) -> Floats:
     return np.asarray(nbinom.cdf(k - places, places, share), np.float64)
 
 
-def interval(values: Floats, rng: np.random.Generator, level: float = 0.99) -> tuple[float, float]:
-    """The bootstrap interval of the mean of one value per query."""
-    drawn = rng.multinomial(len(values), np.full(len(values), 1 / len(values)), RESAMPLES) / len(values)
+def resampling(n: int, rng: np.random.Generator) -> Floats:
+    """(RESAMPLES, n) how much each of n queries counts when as many are drawn from them again and again."""
+    return np.asarray(rng.multinomial(n, np.full(n, 1 / n), RESAMPLES) / n)
+
+
+def interval(values: Floats, drawn: Floats, level: float = 0.99) -> tuple[float, float]:
+    """The bootstrap interval of the mean of one value per query, for what ``resampling`` has drawn."""
     low, high = np.quantile(drawn @ values, [(1 - level) / 2, (1 + level) / 2])
     mean = float(values.mean())  # where all values are the same, rounding may leave it outside
     return max(min(float(low), mean), float(values.min())), min(max(float(high), mean), float(values.max()))
