@@ -156,18 +156,20 @@ def measure_clients(home: Path) -> None:
                         failures.append(answer.text)
 
         httpx.get(f"{address}/api/items/1/similar", timeout=60)
-        before = process.memory_info().rss
         threads = [threading.Thread(target=use, args=(seed,)) for seed in range(CLIENTS)]
         for thread in threads:
             thread.start()
+        memory = []
+        for moment in (SECONDS / 4, SECONDS / 2, SECONDS - 1):  # by the first, all threads have what they keep
+            time.sleep(max(0.0, end - SECONDS + moment - time.monotonic()))
+            memory.append(process.memory_info().rss / 1e6)
         for thread in threads:
             thread.join()
-        grown = process.memory_info().rss - before
         server.terminate()
     median, worst = np.median(times), np.percentile(times, 99)
     print(f"{CLIENTS} clients, {SECONDS} s: {len(times)} requests, {len(failures)} failed")
     print(f"median {median * 1000:.0f} ms, p99 {worst * 1000:.0f} ms: ratio {worst / median:.1f}")
-    print(f"memory grew by {grown / 1e6:.0f} MB from {before / 1e6:.0f} MB")
+    print(f"memory after a quarter, half and the whole of the time: {', '.join(f'{m:.0f} MB' for m in memory)}")
 
 
 PARTS = {"quality": measure_quality, "clients": measure_clients}

@@ -13,6 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from isch import codes as packed
+from isch import compute
 from isch.codes import Codes
 from isch.photos import phash
 from isch.photos.fingerprint import INSIDE, WHOLE, Fingerprints
@@ -146,14 +147,15 @@ def _shelves(fingerprints: Fingerprints, rows: Rows) -> dict[int, Shelf]:
 
 def _search(queries: Queries, shelves: dict[int, Shelf], radius: int, n: int) -> Matches:
     """Pairs of the pictures that ask with all others."""
-    found = []
     offsets, order = routes(queries.shelf, queries.unsure)
-    for number, shelf in shelves.items():
-        chosen = order[offsets[number] : offsets[number + 1]]
+
+    def work(number: int) -> Matches:
+        shelf, chosen = shelves[number], order[offsets[number] : offsets[number + 1]]
         step = max(1, _COMPARED_AT_ONCE // len(shelf.owner))
-        for some in (chosen[start : start + step] for start in range(0, len(chosen), step)):
-            found.append(nearest(least(n, [queries.near(some, shelf, radius)]), MOST))
-    return nearest(least(n, found), MOST)
+        parts = (chosen[start : start + step] for start in range(0, len(chosen), step))
+        return least(n, [nearest(least(n, [queries.near(some, shelf, radius)]), MOST) for some in parts])
+
+    return nearest(least(n, list(compute.parallel(work, shelves, blas=False))), MOST)
 
 
 @njit(cache=True, nogil=True)

@@ -20,7 +20,8 @@ from isch.photos import words
 from isch.photos.catalog import Item, State
 from isch.photos.fingerprint import from_squares, grey_square
 
-AHEAD = 16  # batches per core that are described while results are written
+GROUP = 32  # pictures that a thread reads in a row: each kind of work finds its code and tables still in the cache
+AHEAD = 4  # groups per core that are described while results are written
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def described(jobs: Sequence[Job]) -> Iterator[list[Described | Unusable]]:
         return _describe(raw, group[1])
 
     with progress.task("describing", len(jobs), "pictures") as advance:
-        for results in compute.parallel(work, groups(jobs, raw.batch_size), ahead=AHEAD):
+        for results in compute.parallel(work, groups(jobs, GROUP), ahead=AHEAD):
             advance(len(results))
             yield results
 
@@ -85,7 +86,8 @@ def _describe(raw: Describer, jobs: list[Job]) -> list[Described | Unusable]:
 
 
 def _kept(raw: Describer, looks: list[Look]) -> list[Described]:
-    vectors = np.asarray(raw._describe([look.prepared for look in looks]), np.float32)
+    batches = (looks[start : start + raw.batch_size] for start in range(0, len(looks), raw.batch_size))
+    vectors = np.concatenate([raw._describe([look.prepared for look in batch]) for batch in batches])
     prints = from_squares(np.stack([look.grey for look in looks]))
     columns = zip(looks, unit_rows(vectors), prints, words.best(vectors), strict=True)
     return [Described(look.item, vector, known.tobytes(), labels) for look, vector, known, labels in columns]
