@@ -2,6 +2,7 @@ import csv
 import io
 import os
 import shutil
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from starlette.testclient import TestClient
 
 from isch.locks import locked
 from isch.photos import duplicates
+from isch.photos import library as library_module
 from isch.photos.catalog import Filter
 from isch.photos.duplicates import Duplicates
 from isch.photos.library import Library
@@ -172,6 +174,40 @@ def test_pictures_that_come_and_go_while_serving(own: tuple[Library, Settings]) 
     shutil.rmtree(library.folder / "a")
     until(8)
     updater.stop()
+
+
+def test_many_clients_while_pictures_come_and_codes_are_learned(
+    own: tuple[Library, Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a client asks while the index is changed and replaced, the answer is a success or "not there"."""
+    monkeypatch.setattr(library_module, "LEARN_ROWS", 30)
+    monkeypatch.setattr(library_module, "N_BITS", 16)
+    library, settings = own
+    wrong: list[str] = []
+    done = threading.Event()
+    with opened(library, settings) as client:
+
+        def use(seed: int) -> None:
+            paths = [f"/api/items/{1 + seed}/similar?k=5", "/api/items?limit=5", "/api/duplicates", "/api/health"]
+            while not done.wait(0.02):
+                for path in (*paths, f"/api/items/{30 + seed}/similar"):
+                    answer = client.get(path)
+                    if answer.status_code not in (200, 404):
+                        wrong.append(f"{path}: {answer.text}")
+
+        threads = [threading.Thread(target=use, args=(seed,)) for seed in range(3)]
+        for thread in threads:
+            thread.start()
+        for i in range(100, 124):
+            drawing(i).save(library.folder / f"{i}.png")
+            if i % 4 == 3:
+                library.update(wait=30)
+        done.set()
+        for thread in threads:
+            thread.join()
+        assert wrong == []
+        assert client.get("/api/health").json()["items"] == 35
+    assert library.learned
 
 
 def test_copies_go_to_the_trash_while_the_folder_is_looked_at(
