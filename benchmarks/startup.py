@@ -20,7 +20,7 @@ import isch
 
 ITEMS, BITS = 1500, 48
 PEER = "import numpy, numba"
-MODULES = ("sklearn", "scipy.stats", "pandas", "rich", "pydantic")  # what a quick command should not need
+MODULES = ("sklearn", "scipy", "numba", "pandas", "rich")  # what a quick command should not need
 
 
 def commands(folder: Path) -> dict[str, list[str]]:
