@@ -1,4 +1,4 @@
-"""Codes on disk, written piece by piece by whoever makes them, so that interrupted work goes on where it stopped.
+"""Codes on disk, written piece by piece by the threads or workers that make them, so that interrupted work can resume.
 
 Beside ``codes.npy`` a folder ``codes.npy.partial`` holds pieces, each written whole or not at all by the thread or
 worker that made it. A recipe says of what they are the codes; pieces of another recipe are refused. At the end the

@@ -40,7 +40,7 @@ def bounded(size: str | int | None) -> Iterator[int]:
     Raises
     ------
     ParameterError
-        This is no size.
+        The text is not a size.
     """
     token = _bound.set(_bound.get() if size is None else n_bytes(size))
     try:

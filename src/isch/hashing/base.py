@@ -175,7 +175,7 @@ class Hasher(Learner):
             A new one. For multiples of 8 its codes are ``codes[:, : n_bits // 8]``.
         """
         raise ParameterError(
-            f"the first bits of {self._label} are no code of their own; expected nested=True of isch or itq"
+            f"the first bits of {self._label} are not a code by themselves; expected nested=True of isch or itq"
         )
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:

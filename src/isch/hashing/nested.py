@@ -101,5 +101,5 @@ def _learn_level(
 
 
 def _basis(n_coordinates: int, n_bits: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """The directions that bits may use: all, or as many as there are bits, at random lest the strongest be taken."""
+    """The directions that bits may use: all, or as many as there are bits, chosen at random (not the strongest)."""
     return np.eye(n_coordinates) if n_coordinates <= n_bits else rotation.random(n_coordinates, rng, n_bits)

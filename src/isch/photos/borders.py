@@ -1,8 +1,8 @@
 """Uniform borders of a picture: where they end.
 
-A border line has nearly everywhere the grey value of the outermost line. Lines of writing are passed over where the
-border goes on behind them, so that a caption or the status bar of a screenshot is cut off too. A frame inside a frame
-is found in the next round.
+A border line has the grey value of the outermost line almost everywhere. Lines of text are skipped if the border
+continues behind them, so that a caption or the status bar of a screenshot is cut off too. A frame inside a frame is
+found in the next round.
 """
 
 import math

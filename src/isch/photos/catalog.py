@@ -1,7 +1,7 @@
 """What a library knows of its pictures: one SQLite file.
 
-Each thread has a connection of its own, so a page can be served while the collection is brought up to date. A change is
-one transaction: it is there whole or not at all.
+Each thread has its own connection, so a page can be served while the collection is updated. A change is one
+transaction: it is stored whole or not at all.
 """
 
 import os
@@ -51,7 +51,7 @@ _COLUMNS = "id, path, bytes, changed, digest, width, height, format, taken, came
 
 
 class State(NamedTuple):
-    """What tells whether a file changed."""
+    """How to notice that a file changed."""
 
     bytes: int
     changed: int  # nanoseconds since 1970
@@ -80,7 +80,7 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True)
 class Filter:
-    """Which pictures are wanted: all conditions hold; an empty one is none."""
+    """Which pictures are wanted. All conditions must hold; empty ones are ignored."""
 
     word: str = ""
     folder: str = ""  # with its subfolders
@@ -195,7 +195,7 @@ class Catalog:
         return self._all("SELECT id, fingerprint FROM items")
 
     def revision(self) -> str:
-        """A text that is another one whenever pictures were added, changed or removed."""
+        """A text that changes whenever pictures are added, changed or removed."""
         return str(self.meta("revision"))
 
     def kept(self, name: str, key: str) -> bytes | None:
@@ -204,7 +204,7 @@ class Catalog:
         return bytes(found) if isinstance(found, bytes) and self.meta(f"{name} key") == key else None
 
     def keep(self, name: str, key: str, content: bytes) -> None:
-        """Keep something that can be found out again, with the key it belongs to."""
+        """Store something that can be computed again, with the key it belongs to."""
         with self.changing() as connection:
             connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", [(name, content), (f"{name} key", key)])
 

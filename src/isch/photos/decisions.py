@@ -2,8 +2,8 @@
 
 Pictures are known by the hash of their content, so a decision survives renaming, moving, restarts and re-indexing.
 Files with the same content are one picture to it; a decision between them is one on a hash and itself.
-Each decision is one transaction, synced to disk: it is kept whole or not at all, whatever ends the process. Each row
-carries a checksum, so a damaged file is refused and never believed.
+Each decision is one transaction, synced to disk: it is stored whole or not at all, whatever ends the process. Each row
+has a checksum, so a damaged file is refused.
 """
 
 import os
@@ -86,7 +86,7 @@ class Decisions:
         self._write((a, b, Verdict.FIRST if a == kept else Verdict.SECOND) for a, b in sorted(chosen))
 
     def forget(self, hashes: Sequence[str]) -> None:
-        """As if nothing had been decided between any two of these pictures."""
+        """Remove all decisions between any two of these pictures."""
         pairs = list(combinations_with_replacement(sorted(set(_checked(hashes))), 2))
         with self._transaction():
             self._connection.executemany("DELETE FROM decisions WHERE first = ? AND second = ?", pairs)

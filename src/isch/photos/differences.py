@@ -70,7 +70,7 @@ def compare_pairs(thumbnails, first, second, starts, waves, out):  # type: ignor
 def in_place(under, over, identity, waves):  # type: ignore[no-untyped-def]
     """How far two pictures differ as they lie, in the orientation in which their detail agrees best.
 
-    A part that is covered leads the search for a map astray, but mostly nothing else was done to such a copy.
+    A covered part misleads the search for a map, but such a copy is usually not changed in other ways.
     """
     everywhere = np.ones(under[1].shape, np.bool_)
     one, other = np.sign(detail(under[1], everywhere)), np.sign(detail(over[1], everywhere))
@@ -143,7 +143,8 @@ def adapt(laid, over, seen):  # type: ignore[no-untyped-def]
 def uncover(laid, over, seen):  # type: ignore[no-untyped-def]
     """Take the worst blocks of 4 × 4 pixels, at most one in six, out of what is seen; returns whether there are some.
 
-    A block is bad if it differs three times as much as most do. Medians adapt the grey values: they do not mind it.
+    A block is bad if it differs three times as much as most do. Grey values are adapted by medians, which bad blocks do
+    not affect.
     """
     n = len(over) // 4
     worst = np.zeros(n * n)

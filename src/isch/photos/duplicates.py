@@ -109,7 +109,7 @@ class Duplicates:
             for give_up, kept in plan
         ]
         outcomes = to_trash(removals, self._library.home / "trash.jsonl")
-        with suppress(LockedError):  # whoever works on the library for so long will see that the files are gone
+        with suppress(LockedError):  # the process that works on the library will see that the files are gone
             self._library.update(wait=UPDATE_SECONDS)
         return outcomes
 

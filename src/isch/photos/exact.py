@@ -14,7 +14,7 @@ _BLOCK = 1 << 20
 
 
 def content_hash(path: str | os.PathLike[str]) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal: what a picture is known by, wherever it lies and whatever its name."""
+    """SHA-256 of a file's bytes, in hexadecimal: it identifies a picture whatever its folder and name."""
     digest = hashlib.sha256()
     with reading(path) as file:
         while block := file.read(_BLOCK):

@@ -4,9 +4,9 @@
     library.update()                      # describes what is new, forgets what is gone; may be interrupted at any time
     library.search("cat.jpg", k=20)       # also bytes; library.similar(item) for a picture of the collection
 
-Everything lies in one folder outside the pictures: ``catalog.sqlite`` says what each picture is, an index holds codes
-and vectors. A batch of pictures enters the index first and the catalog second, so whatever ends the process between the
-two, the next update finds the difference and mends it.
+Everything is stored in one folder outside the pictures: ``catalog.sqlite`` describes each picture, an index holds codes
+and vectors. A batch of pictures enters the index first and the catalog second. If the process ends between the two, the
+next update finds the difference and repairs it.
 """
 
 import os
@@ -144,7 +144,7 @@ class Library:
         return [hit for hit in hits if hit.item.id != number][:k]
 
     def warm_up(self) -> None:
-        """Load what a first search needs, so that nobody waits for it."""
+        """Load what the first search needs, so that the user does not wait for it."""
         for item in self.catalog.page(Filter(), 0, 1):
             self.similar(item.id, 1)
 
@@ -203,7 +203,7 @@ class Library:
                 yield [int(key) for key in batch.keys], np.asarray(batch.features)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         if self._index is not None:
             self._index.close()
         self.catalog.close()
@@ -282,7 +282,7 @@ class Library:
         return self._install(Encoder(hasher("lsh", n_bits=N_BITS).fit(both), describing.network()), None, 0)
 
     def _learn(self) -> int:
-        """Learn codes from the vectors kept when the collection has grown enough; gives how many."""
+        """Learn codes from the stored vectors if the collection has grown enough; returns how many were used."""
         before, count = int(self.catalog.meta("learned_from") or 0), self.catalog.count()
         if count < max(LEARN_ROWS, LEARN_AGAIN * before):
             return 0

@@ -1,9 +1,9 @@
 """Pairs of copies among pictures, and how far apart the two of each are.
 
-The distance of two pictures is in bits of their perceptual hash, 144: how many differ in the orientation, crop and
-region in which fewest do. Few differ only between copies. Where more differ, or only the vectors are alike, the two are
-laid over each other and compared again (``differences``); pictures that are as good as the same share this close look
-(``twins``). Copies are usually below 15, different pictures hardly ever below 34.
+The distance of two pictures counts the bits of their perceptual hashes (144) that differ, in the orientation, crop and
+region with the fewest differences. Only copies differ in few bits. If more differ, or only the vectors are similar, the
+two are laid over each other and compared again (``differences``); pictures that are practically the same share this
+comparison (``twins``). Copies are usually below 15, different pictures hardly ever below 34.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from isch.photos.fingerprint import FINGERPRINT, FLAT, Fingerprints, contents
 VERSION = 1  # raise it when pairs are found differently: those kept are then searched for again
 CLOSENESS = {"identical": 2.0, "near": 30.0, "loose": 34.0}  # name: the largest distance
 DEFAULT = "near"
-LARGEST = 36  # no slider goes further: beyond it pictures resemble each other by chance
+LARGEST = 36  # the end of the slider: beyond it pictures resemble each other by chance
 CANDIDATES, LEAST_CANDIDATES = 2_000_000, 8  # pairs that are laid over each other at most, and for each picture
 SURE = 18  # pairs with hashes so near are copies; others are looked at more closely
 

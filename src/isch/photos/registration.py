@@ -2,8 +2,8 @@
 
 An affine map of one picture onto the other, with a gain and an offset of its grey values, is found by Gauss–Newton
 steps from coarse to fine: 8, 16 and 32 pixels a side. It begins in all eight orientations and from several crops, so
-that an uneven crop, a slight turn or a mirror image is found. Pixels that fit badly weigh less (Cauchy's weights): a
-watermark or a dark corner does not lead it astray.
+that an uneven crop, a slight turn or a mirror image is found. Pixels that fit badly count less (Cauchy's weights), so a
+watermark or a dark corner does not mislead it.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Which copy of a picture to keep: rules in the order of their weight, the next deciding where one sees no difference.
+"""Which copy of a picture to keep: rules in order of priority; if one sees no difference, the next decides.
 
     choice = keep(copies, ["folder", "pixels", "format"], folders=["/home/me/Pictures/Best"])
     copies[choice.index], choice.rule

@@ -9,7 +9,7 @@ from isch.describe.images import Failure, find
 from isch.errors import FileError
 from isch.photos.catalog import Catalog, State
 
-MANY = 100  # so many pictures do not vanish all at once, unless a drive is not there
+MANY = 100  # if more pictures vanish at once, a drive is probably missing
 
 
 @dataclass

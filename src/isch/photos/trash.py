@@ -2,9 +2,9 @@
 
     outcomes = to_trash([Removal(give_up=[second], keep=[first])], log=folder / "trash.jsonl")
 
-Whoever calls this has asked the user. A file is moved only if it is still the one that was listed, and only while
-another copy that is to be kept is there unchanged. A file that cannot be moved stays where it is and its outcome says
-why; the others go on. The log has one JSON object per line: what is about to be moved, then what became of it.
+The caller has asked the user. A file is moved only if it has not changed since it was listed, and only while another
+copy that is to be kept exists unchanged. A file that cannot be moved stays where it is, and its outcome says why; the
+others are still moved. The log has one JSON object per line: what is about to be moved, then what happened to it.
 """
 
 import json

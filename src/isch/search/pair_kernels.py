@@ -93,7 +93,7 @@ def _pairs_of_group(tiles, n, query, lane, first, last, scan, found, count):  # 
 def pairs_of_tiles(tiles, n, start, first, last, radius, found):  # type: ignore[no-untyped-def]
     """Enter the pairs within ``radius`` of a row in tiles start:last and a later one in tiles first:last, of n rows.
 
-    Stops where ``found`` might be too small for the next tile; returns the pairs entered and the tile to go on with.
+    Stops when ``found`` might be too small for the next tile; returns the pairs entered and the tile to continue with.
     """
     words, count = tiles.shape[1], 0
     scan = (
@@ -176,7 +176,7 @@ def pairs_of_buckets(words, keys, limits, start, agreement, found):  # type: ign
     """Enter the pairs of each bucket, from key ``start`` on.
 
     ``limits`` are the bits of a key that hold the row, the rows of a bucket that is not passed over, and the radius.
-    Stops where ``found`` might be too small for the next bucket; returns the pairs entered and the key to go on with.
+    Stops when ``found`` might be too small for the next bucket; returns the pairs entered and the key to continue with.
     """
     bits, largest, radius = limits
     low, count = (np.uint64(1) << np.uint64(bits)) - np.uint64(1), 0

@@ -72,7 +72,7 @@ def plan(words: Words, n_bits: int, radius: int, method: str = "auto") -> Plan:
         raise unknown("method", method, METHODS)
     pairs = len(words) * (len(words) - 1) / 2
     scan = Cost(0, pairs, pairs * pair_cost(words.shape[1]))
-    as_scan = Plan(len(words), n_bits, radius, None, scan, scan, "as asked")
+    as_scan = Plan(len(words), n_bits, radius, None, scan, scan, "as requested")
     if method == "scan":
         return as_scan
     if method == "auto" and scan.nanoseconds < WORTH_PLANNING:

@@ -188,7 +188,7 @@ def merged(found: list[Ranked], n_queries: int, k: int) -> Ranked:
 def take(folder: Path, known: Iterable[Segment] = ()) -> Snapshot:
     """The latest moment of an index.
 
-    A file that a compaction removed while we opened is no error: the next attempt is later.
+    A file that a compaction removed meanwhile is not an error: the next attempt sees the newer state.
     """
     known, state, before = list(known), object(), object()
     for _ in range(ATTEMPTS):

@@ -1,4 +1,4 @@
-"""The app: routes over a photo library, a few lines each; the guard stands before them all."""
+"""The app: routes over a photo library, a few lines each, behind the guard."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -50,7 +50,7 @@ def create(library: Library, settings: Settings) -> Any:
 
 
 def guarded(app: FastAPI, settings: Settings) -> Guard:
-    """The app behind its guard; whatever goes wrong is answered in one sentence."""
+    """The app behind its guard; every error is answered in one sentence."""
     app.add_exception_handler(IschError, _sentence)
     app.add_exception_handler(Exception, _apology)
     return Guard(app, settings)

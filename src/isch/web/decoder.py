@@ -1,7 +1,7 @@
-"""Pictures from strangers are decoded in a process of their own, which is ended when it takes too long or too much.
+"""Uploaded pictures are decoded in a separate process, which is ended if it takes too long or too much memory.
 
-Whatever a crafted file does to a decoder, the server goes on: the next picture gets a new process. What comes back is
-raw bytes, never pickled, so a process that was taken over has no way into the server.
+Whatever a crafted file does to a decoder, the server keeps running: the next picture gets a new process. Results come
+back as raw bytes, never pickled, so a compromised process has no way into the server.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What stands before every request: who may come in, how large a body may be, and what every answer says.
+"""Checks before every request: who may send it, how large its body may be; and headers of every answer.
 
 One ASGI layer, in this order: Host, token, origin and page token of changes, size and time of the body, headers.
 """
@@ -67,7 +67,7 @@ class Guard:
             self._check_origin(headers)
 
     def _check_origin(self, headers: dict[str, str]) -> None:
-        """Another site's page may not send anything here, whatever the browser would let it."""
+        """A page of another site may not send anything here, even if the browser would allow it."""
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
             raise Refused(403, "requests from other sites are not served")

@@ -1,4 +1,4 @@
-"""Running the app: listen, say where, open the browser, stop in good order."""
+"""Running the app: listen, print the address, open the browser, stop cleanly."""
 
 import socket
 import threading

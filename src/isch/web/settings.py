@@ -1,4 +1,4 @@
-"""What the server is told when it starts."""
+"""The settings of the server."""
 
 import ipaddress
 from dataclasses import dataclass, field
