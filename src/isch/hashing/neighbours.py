@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, diags_array
 
 from isch import compute
 from isch.compute import single_threaded_blas
+from isch.lazy import sparse
 
 Matrix = NDArray[np.float32]
 
@@ -29,16 +29,16 @@ BLOCK_ROWS = 32  # rows whose distances to all others are in memory together, pe
 class Graph:
     """An undirected graph of rows; P = deg⁻¹ A holds the chances to step from one row (of P) to another (column)."""
 
-    adjacency: csr_array
+    adjacency: "sparse.csr_array"
     degrees: NDArray[np.float32]
-    transitions: csr_array
+    transitions: "sparse.csr_array"
 
 
-def graph(adjacency: csr_array) -> Graph:
+def graph(adjacency: "sparse.csr_array") -> Graph:
     """The graph with these edges, in both directions."""
-    both = csr_array(adjacency + adjacency.T)
+    both = sparse.csr_array(adjacency + adjacency.T)
     degrees = np.asarray(both.sum(axis=1), np.float32).ravel()
-    return Graph(both, degrees, csr_array(diags_array(1 / degrees) @ both))
+    return Graph(both, degrees, sparse.csr_array(sparse.diags_array(1 / degrees) @ both))
 
 
 def nearest_graph(Z: Matrix) -> Graph:
@@ -46,7 +46,7 @@ def nearest_graph(Z: Matrix) -> Graph:
     n, k = len(Z), min(NEIGHBOURS, len(Z) - 1)
     nearest = nearest_rows(Z, k)
     edges = (np.ones(n * k, np.float32), (np.repeat(np.arange(n), k), nearest.ravel()))
-    return graph(csr_array(edges, shape=(n, n)))
+    return graph(sparse.csr_array(edges, shape=(n, n)))
 
 
 def union(graphs: Sequence[Graph]) -> Graph:
@@ -98,12 +98,14 @@ def reached_rows(network: Graph, starts: NDArray[np.intp], count: int) -> NDArra
 
     With M = Σ_t DECAY^(t−1) Pᵗ these are the largest entries of M after its columns are divided by the degrees.
     """
-    back = csr_array(network.transitions.T)
+    back = sparse.csr_array(network.transitions.T)
     parts = np.array_split(starts, math.ceil(len(starts) / BLOCK_ROWS))
     return np.concatenate([_reached(back, network.degrees, part, count) for part in parts])
 
 
-def _reached(back: csr_array, degrees: NDArray[np.float32], starts: NDArray[np.intp], count: int) -> NDArray[np.intp]:
+def _reached(
+    back: "sparse.csr_array", degrees: NDArray[np.float32], starts: NDArray[np.intp], count: int
+) -> NDArray[np.intp]:
     """The same for a few starts, given Pᵀ."""
     present = np.zeros((len(degrees), len(starts)), np.float32)
     present[starts, np.arange(len(starts))] = 1
