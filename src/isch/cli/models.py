@@ -32,12 +32,16 @@ def fit(
     memory: Annotated[
         str | None, typer.Option(help="The memory to use, such as 4GB; default: half of what is free.")
     ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="A folder for finished stages; the same command goes on from them.")
+    ] = None,
     force: Force = False,
 ) -> None:
     """Learn a hashing model from features."""
     from isch.cli.cluster import workers
     from isch.cli.info import model_facts
     from isch.cli.progress import shown
+    from isch.compute import checkpoint as stages
     from isch.describe.files import describer_of
     from isch.encoder import Encoder
     from isch.hashing import hasher
@@ -45,8 +49,10 @@ def fit(
     target = claim(output, [features], force)
     model = hasher(method, **{"n_bits": bits, "random_state": seed} | settings(option))
     with shown(), workers(cluster):
-        encoder = Encoder(model.fit(features, memory=memory), describer_of(features))
+        encoder = Encoder(model.fit(features, memory=memory, checkpoint=checkpoint), describer_of(features))
         encoder.save(path := target.path)
+        if checkpoint is not None:
+            stages.remove(checkpoint)
     following = f"isch encode {quote(str(path))} {quote(features)} -o codes.npy"
     done([*model_facts(path), f"model written to {path}; next: {following}"])
 

@@ -8,10 +8,11 @@ executors.py  who runs it: threads here, or somebody else
 cluster.py    the workers of a Dask cluster
 connection.py the connection to one
 memory.py     a bound on memory
+checkpoint.py finished stages on disk
 rows.py       the passes that many methods share
 """
 
-from isch.compute import memory
+from isch.compute import checkpoint, memory
 from isch.compute.blas import single_threaded_blas
 from isch.compute.executors import Executor, Threads, using
 from isch.compute.passes import (
@@ -39,6 +40,7 @@ __all__ = [
     "Sum",
     "Threads",
     "block_rows",
+    "checkpoint",
     "collect",
     "iterate",
     "load",

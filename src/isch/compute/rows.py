@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from isch.compute import memory
+from isch.compute import checkpoint, memory
 from isch.compute.passes import Arrays, Pass, Sum, collect, iterate, run
 from isch.errors import InputError
 from isch.features import Block, Features, Subset, dense, finite
@@ -15,8 +15,8 @@ TOO_LARGE = "values exceed the range of single precision (3.4e38); expected smal
 
 def mean(features: Features) -> NDArray[np.float64]:
     """The mean row."""
-    (total,) = run(RowSum(features.shape[1]), features)
-    return np.asarray(total / len(features))
+    (found,) = checkpoint.stage("mean", None, lambda: (run(RowSum(features.shape[1]), features)[0] / len(features),))
+    return found
 
 
 def sample(features: Features, n: int, rng: np.random.Generator) -> NDArray[np.intp]:

@@ -46,7 +46,14 @@ class Hasher(Learner):
     n_features_in_: int
     n_samples_: int
 
-    def fit(self, X: Any, y: None = None, *, memory: str | int | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: None = None,
+        *,
+        memory: str | int | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Self:
         """Learn from features.
 
         Parameters
@@ -58,6 +65,8 @@ class Hasher(Learner):
         memory : str or int, optional
             The memory that learning may take, as "4GB" or in bytes; what does not fit lies in temporary files. By
             default half of what is free. It does not change what is learned.
+        checkpoint : path, optional
+            A folder for finished stages. A run that was stopped goes on from them, with the same result.
 
         Returns
         -------
@@ -75,7 +84,9 @@ class Hasher(Learner):
         self.n_samples_ = len(features)
         if len(features) < 2:
             raise InputError(f"{features.where}: n_samples = 1; {self._label} needs at least 2 rows to learn from")
-        with compute.memory.bounded(memory) as bound:
+        recipe = {"method": self.name, "revision": self.revision, "features": features.version()}
+        stages = compute.checkpoint.at(checkpoint, recipe | {"parameters": self.get_params()})
+        with compute.memory.bounded(memory) as bound, stages:
             if memory is not None:
                 self._check_memory(features, bound)
             compute.refuse_constant(features)
@@ -269,9 +280,16 @@ class LinearHasher(Hasher):
     scales_: NDArray[np.float32]  # of the columns of L, and
     weight_bits_: int  # the bits of each of its weights; both only where they are rounded
 
-    def fit(self, X: Any, y: None = None, *, memory: str | int | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: None = None,
+        *,
+        memory: str | int | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> Self:
         """Learn from features: an array, a sparse matrix, a Dask array, a path, or an open ``Features``."""
-        super().fit(X, y, memory=memory)
+        super().fit(X, y, memory=memory, checkpoint=checkpoint)
         self.__dict__ = {name: value for name, value in vars(self).items() if name not in ("scales_", "weight_bits_")}
         return self
 

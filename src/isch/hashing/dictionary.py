@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch import compute, progress
-from isch.compute import memory
+from isch.compute import checkpoint, memory
 from isch.features import Block, Features, dense
 from isch.lazy import Lazy, issparse, sparse
 
@@ -52,9 +52,19 @@ def hierarchical(
     Each level clusters a new random projection of the rows. The atom of a cluster is the mean of its rows in the
     original space.
     """
-    levels = _cluster(_proxies(features, mean, tree, rng), tree, n_iter, rng)
+    levels = checkpoint.stage(
+        "clusters", rng, lambda: tuple(_cluster(_proxies(features, mean, tree, rng), tree, n_iter, rng))
+    )
     leaves = levels[-1]
     families = [_families(leaves, level) for level in levels[:-1]]
+    (atoms,) = checkpoint.stage("atoms", None, lambda: (_atoms(features, mean, leaves, families),))
+    return atoms
+
+
+def _atoms(
+    features: Features, mean: NDArray[np.float64], leaves: NDArray[np.intp], families: list[NDArray[np.intp]]
+) -> Atoms:
+    """The atoms of the clusters that are split, level by level, then those of the leaves."""
     borders = np.cumsum([0, *(family.max() + 1 for family in families), leaves.max() + 1])
     atoms = memory.zeros((borders[-1], features.shape[1]), np.float32)
     *parents, sums = (atoms[start:stop] for start, stop in pairwise(borders))

@@ -166,7 +166,10 @@ class ISCH(LinearHasher):
         self.mean_ = compute.mean(features)
         sample = Subset(features, compute.sample(features, self.max_samples, rng))
         self.dictionary_ = self._learn_dictionary(sample, rng)
-        pairs = self._weighed(self._decompose(self.dictionary_, rng), sample, rng)
+        auto = "exact" if min(self.dictionary_.shape) <= EXACT_LIMIT else "randomized"
+        self.spectrum_kind_ = auto if self.spectrum == "auto" else self.spectrum
+        found = compute.checkpoint.stage("spectrum", rng, lambda: self._decompose(self.dictionary_, rng).arrays())
+        pairs = self._weighed(Spectrum.of(*found), sample, rng)
         self._rotate(pairs, sample, rng)
 
     def _n_blocks(self, n_pairs: int) -> int:
@@ -186,8 +189,7 @@ class ISCH(LinearHasher):
         self.dictionary_kind_ = auto if self.dictionary == "auto" else self.dictionary
         if self.dictionary_kind_ == "flat":
             asked = self.n_atoms or 2 * d
-            X = compute.load(sample, np.arange(n), self.mean_)
-            atoms = dictionary.flat(X, min(asked, n), KMEANS_ITERATIONS, rng)
+            (atoms,) = compute.checkpoint.stage("atoms", rng, lambda: (self._flat(sample, min(asked, n), rng),))
         else:
             branches = self.n_branches or dictionary.branches_for(d, n, self.n_levels)
             asked = dictionary.tree_size(branches, self.n_levels)
@@ -205,10 +207,12 @@ class ISCH(LinearHasher):
             )
         return atoms
 
+    def _flat(self, sample: Features, n_atoms: int, rng: np.random.Generator) -> Atoms:
+        X = compute.load(sample, np.arange(len(sample)), self.mean_)
+        return dictionary.flat(X, n_atoms, KMEANS_ITERATIONS, rng)
+
     def _decompose(self, atoms: Atoms, rng: np.random.Generator) -> Spectrum:
         """The eigenpairs that codes use, and, where λ* is to be chosen, those in which neighbours are looked for."""
-        auto = "exact" if min(atoms.shape) <= EXACT_LIMIT else "randomized"
-        self.spectrum_kind_ = auto if self.spectrum == "auto" else self.spectrum
         if self.spectrum_kind_ == "columns":
             return spectrum.columns(atoms, self.n_bits, self._n_blocks(min(self.n_bits, *atoms.shape)), rng)
         count = max(self.n_bits, lambda_star.WIDTH) if self.tau == "auto" else self.n_bits
@@ -251,19 +255,29 @@ class ISCH(LinearHasher):
         self.projection_ = np.empty((len(W), self.n_bits), np.float32)
         signs = compute.memory.empty((len(Z), self.n_bits), np.bool_)
         self.quantization_errors_ = []
-        learn = nested.learn if self.nested else rotation.learn
         parts = np.array_split(np.arange(self.n_bits), len(pairs.blocks))
-        for number, (block, bits) in enumerate(zip(pairs.blocks, parts, strict=True)):
-            label = f"rotation {number + 1} of {len(parts)}"
+        for number, (block, bits) in enumerate(zip(pairs.blocks, parts, strict=True), 1):
             coordinates = np.ascontiguousarray(Z[:, block])
-            learned = learn(coordinates, self.n_iter, rng, label=label, n_bits=len(bits))
-            R = learned.matrix.astype(np.float32)
+            R, errors = self._learn_rotation(coordinates, len(bits), rng, f"rotation {number} of {len(parts)}")
             self.projection_[:, bits] = W[:, block] @ R
             signs[:, bits] = coordinates @ R >= 0
-            self.quantization_errors_.append(learned.errors)
+            self.quantization_errors_.append(errors)
         self.block_size_ = len(parts[0])
         self.bit_balance_, self.bit_correlation_ = diagnostics.bit_statistics(signs)
         diagnostics.warn_of_collapse(self.bit_balance_)
+
+    def _learn_rotation(
+        self, Z: NDArray[np.float32], n_bits: int, rng: np.random.Generator, label: str
+    ) -> tuple[NDArray[np.float32], list[float]]:
+        """R of one block, and the errors on the way."""
+
+        def learned() -> tuple[NDArray[Any], ...]:
+            learn = nested.learn if self.nested else rotation.learn
+            found = learn(Z, self.n_iter, rng, label=label, n_bits=n_bits)
+            return np.ascontiguousarray(found.matrix, np.float32), np.array(found.errors, np.float64)
+
+        R, errors = compute.checkpoint.stage(label.replace(" ", "-"), rng, learned)
+        return R, errors.tolist()
 
     def _unit_scale(self, W: NDArray[np.float32], sample: Features, rng: np.random.Generator) -> NDArray[np.float32]:
         """Z = (X − μ) W, with W scaled in place: Z has mean square 1 per bit, which makes errors comparable."""

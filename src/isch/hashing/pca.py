@@ -35,10 +35,11 @@ class Principal:
 def principal(features: Features, count: int, rng: np.random.Generator) -> Principal:
     """The ``count`` leading principal directions."""
     if features.shape[1] <= EXACT_LIMIT:
-        mean, matrix = covariance(features)
+        mean, matrix = compute.checkpoint.stage("covariance", None, lambda: covariance(features))
         return Principal(mean, *leading(matrix, count))
     mean = compute.mean(features)
-    return Principal(mean, *_subspace_iteration(features, mean, count, rng))
+    found = compute.checkpoint.stage("directions", rng, lambda: _subspace_iteration(features, mean, count, rng))
+    return Principal(mean, *found)
 
 
 def spanning(features: Features, n_bits: int, rng: np.random.Generator) -> Principal:

@@ -37,6 +37,20 @@ class Spectrum:
     typical: float  # eigenvalue of the whole spectrum, computed or estimated
     rank: int | None  # of D, where the whole spectrum is known
 
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """All that it is, as arrays; ``of`` makes it from them again."""
+        numbers = np.array([self.share, self.typical, -1 if self.rank is None else self.rank])
+        return self.eigenvalues, np.ascontiguousarray(self.eigenvectors), np.array(self.sizes), numbers
+
+    @classmethod
+    def of(
+        cls, eigenvalues: Vector, eigenvectors: NDArray[np.float32], sizes: NDArray[np.intp], numbers: Vector
+    ) -> "Spectrum":
+        """From what ``arrays`` gave."""
+        share, middle, rank = numbers.tolist()
+        found = None if rank < 0 else int(rank)
+        return cls(eigenvalues, eigenvectors, tuple(sizes.tolist()), share, middle, found)
+
     @property
     def blocks(self) -> list[slice]:
         """The columns of each block."""
@@ -58,7 +72,9 @@ class Spectrum:
         count = len(self.eigenvalues)
         parts = [np.arange(first, count, n_blocks) for first in range(min(n_blocks, count))]
         order, sizes = np.concatenate(parts), tuple(map(len, parts))
-        return replace(self, eigenvalues=self.eigenvalues[order], eigenvectors=self.eigenvectors[:, order], sizes=sizes)
+        return replace(
+            self, eigenvalues=self.eigenvalues[order], eigenvectors=self.eigenvectors.take(order, 1), sizes=sizes
+        )
 
 
 def exact(atoms: Atoms, n_bits: int) -> Spectrum:
