@@ -274,7 +274,7 @@ class ISCH(LinearHasher):
         def learned() -> tuple[NDArray[Any], ...]:
             learn = nested.learn if self.nested else rotation.learn
             found = learn(Z, self.n_iter, rng, label=label, n_bits=n_bits)
-            return np.ascontiguousarray(found.matrix, np.float32), np.array(found.errors, np.float64)
+            return found.matrix.astype(np.float32), np.array(found.errors, np.float64)
 
         R, errors = compute.checkpoint.stage(label.replace(" ", "-"), rng, learned)
         return R, errors.tolist()

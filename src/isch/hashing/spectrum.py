@@ -40,7 +40,7 @@ class Spectrum:
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """All that it is, as arrays; ``of`` makes it from them again."""
         numbers = np.array([self.share, self.typical, -1 if self.rank is None else self.rank])
-        return self.eigenvalues, np.ascontiguousarray(self.eigenvectors), np.array(self.sizes), numbers
+        return self.eigenvalues, self.eigenvectors, np.array(self.sizes), numbers
 
     @classmethod
     def of(
