@@ -72,9 +72,7 @@ class Spectrum:
         count = len(self.eigenvalues)
         parts = [np.arange(first, count, n_blocks) for first in range(min(n_blocks, count))]
         order, sizes = np.concatenate(parts), tuple(map(len, parts))
-        return replace(
-            self, eigenvalues=self.eigenvalues[order], eigenvectors=self.eigenvectors.take(order, 1), sizes=sizes
-        )
+        return replace(self, eigenvalues=self.eigenvalues[order], eigenvectors=self.eigenvectors[:, order], sizes=sizes)
 
 
 def exact(atoms: Atoms, n_bits: int) -> Spectrum:
