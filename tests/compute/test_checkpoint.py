@@ -45,6 +45,16 @@ class Killed(BaseException):
     pass
 
 
+SOLVERS = [{"spectrum": kind, "tau": tau} for kind in ("exact", "randomized", "columns") for tau in ("auto", 0.01)]
+
+
+@pytest.mark.parametrize("options", SOLVERS, ids=str)
+def test_the_same_bytes_with_every_solver(options: dict[str, Any], data: Path, tmp_path: Path) -> None:
+    whole = saved(make(**options).fit(data), tmp_path / "whole")
+    for _ in range(2):  # the second time from its stages
+        assert saved(make(**options).fit(data, checkpoint=tmp_path / "stages"), tmp_path / "again") == whole
+
+
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_stopped_after_each_stage_the_same_bytes(
     name: str, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -40,7 +40,8 @@ class Spectrum:
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """All that it is, as arrays; ``of`` makes it from them again."""
         numbers = np.array([self.share, self.typical, -1 if self.rank is None else self.rank])
-        return self.eigenvalues, self.eigenvectors, np.array(self.sizes), numbers
+        vectors = self.eigenvectors if self.eigenvectors.flags.forc else np.ascontiguousarray(self.eigenvectors)
+        return self.eigenvalues, vectors, np.array(self.sizes), numbers  # in an order of memory that a file keeps, too
 
     @classmethod
     def of(
