@@ -13,7 +13,7 @@ from isch.cli.outputs import beside, claim
 from isch.errors import FileError, ParameterError
 
 if TYPE_CHECKING:
-    from isch.connect.base import Source, Store
+    from isch.connect.base import Source
 
 FILES = ("npy", "hdf5", "parquet")
 PLACES = {  # which options say where codes are
@@ -33,6 +33,27 @@ Url = Annotated[str | None, typer.Option(help="The server: postgresql://user@hos
 Uri = Annotated[str | None, typer.Option(help="The folder or server of LanceDB; the server, or a file, of Milvus.")]
 Table = Annotated[str | None, typer.Option(help="The table (postgres, lancedb).")]
 Collection = Annotated[str | None, typer.Option(help="The collection (milvus).")]
+Target = Annotated[
+    Path | None, typer.Option("--output", "-o", help="The file to make (faiss, usearch, npy, hdf5, parquet).")
+]
+Kind = Annotated[
+    str | None,
+    typer.Option(
+        "--kind",
+        "--index",
+        help="The index that the engine builds; faiss: flat, ivf, hnsw; usearch: hnsw, exact; postgres: exact, hnsw; "
+        "milvus: flat, ivf. The first is the default.",
+    ),
+]
+Replace = Annotated[bool, typer.Option("--replace", help="Begin anew where the file, table or collection exists.")]
+Read = Annotated[Path | None, typer.Argument(help="The file to read (faiss, usearch, npy, hdf5, parquet).")]
+Model = Annotated[Path | None, typer.Option(help="The model that made the codes, so that the index takes features.")]
+BitOrder = Annotated[
+    Literal["packbits", "little"],
+    typer.Option(help="Where the first bit of a byte is: packbits, the highest bit; little, the lowest."),
+]
+Code = Annotated[str | None, typer.Option(help="The column or dataset with the codes (postgres, parquet, hdf5).")]
+Key = Annotated[str | None, typer.Option(help="The column or dataset with the keys (postgres, parquet, hdf5).")]
 
 
 def attach(app: typer.Typer) -> None:
@@ -44,26 +65,14 @@ def attach(app: typer.Typer) -> None:
 def export(
     source: Annotated[Path, typer.Argument(help="An index, or a file of codes: .npy, .h5 or .parquet.")],
     to: Annotated[Engine, typer.Option("--to", help="The engine, or the format of a file.")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The file to make (faiss, usearch, npy, hdf5, parquet).")
-    ] = None,
+    output: Target = None,
     url: Url = None,
     uri: Uri = None,
     table: Table = None,
     collection: Collection = None,
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            "--kind",
-            "--index",
-            help="The index that the engine builds; faiss: flat, ivf, hnsw; usearch: hnsw, exact; postgres: exact, "
-            "hnsw; milvus: flat, ivf. The first is the default.",
-        ),
-    ] = None,
+    kind: Kind = None,
     bits: Bits = None,
-    replace: Annotated[
-        bool, typer.Option("--replace", help="Begin anew where the file, table or collection exists.")
-    ] = False,
+    replace: Replace = False,
 ) -> None:
     """Put the items of an index, or of a file of codes, into another engine or file.
 
@@ -71,49 +80,37 @@ def export(
     """
     from isch.cli.progress import shown
     from isch.connect.sources import opened
-    from isch.connect.transfer import export as stream
     from isch.connect.transfer import export_file
     from isch.connect.wanted import Wanted
 
-    place = _place(
-        "--to", to, {"FILE": output, "--url": url, "--uri": uri, "--table": table, "--collection": collection}
-    )
+    servers = {"--url": url, "--uri": uri, "--table": table, "--collection": collection}
+    place = _place("--to", to, {"FILE": output} | servers)
     if kind is not None and to not in KINDS:
         raise ParameterError(f"--kind: {to} has no kinds of index here; got {kind}")
     if output is not None:
         claim(output, [source], force=True)
     with shown(), opened(source, Wanted(bits)) as codes:
-        if to in FILES:
-            count, where, more = export_file(codes, to, _free(place[0], replace)), str(place[0]), ""
+        if to not in FILES:
+            said = _into_engine(codes, to, place, kind, replace)
         else:
-            with _store(codes, to, place, kind, replace) as store:
-                count, where = stream(codes, store), store.where
-                more = f"; there are {len(store)} in all" if len(store) != count else ""
-    done(f"{count} items exported to {where}{more}")
+            count = export_file(codes, to, _free(place[0], replace))
+            said = f"{count} items exported to {place[0]}{'; .npy files keep no metadata' if to == 'npy' else ''}"
+    done(said)
 
 
 def import_(
     engine: Annotated[Engine, typer.Argument(help="The engine, or the format of the file.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The index to make.")],
-    file: Annotated[Path | None, typer.Argument(help="The file to read (faiss, usearch, npy, hdf5, parquet).")] = None,
+    file: Read = None,
     url: Url = None,
     uri: Uri = None,
     table: Table = None,
     collection: Collection = None,
-    model: Annotated[
-        Path | None, typer.Option(help="The model that made the codes, so that the index takes features.")
-    ] = None,
+    model: Model = None,
     bits: Bits = None,
-    bit_order: Annotated[
-        Literal["packbits", "little"],
-        typer.Option(help="Where the first bit of a byte is: packbits, the highest bit; little, the lowest."),
-    ] = "packbits",
-    code: Annotated[
-        str | None, typer.Option(help="The column or dataset with the codes (postgres, parquet, hdf5).")
-    ] = None,
-    key: Annotated[
-        str | None, typer.Option(help="The column or dataset with the keys (postgres, parquet, hdf5).")
-    ] = None,
+    bit_order: BitOrder = "packbits",
+    code: Code = None,
+    key: Key = None,
 ) -> None:
     """Make an index from codes that exist in another engine or file."""
     from isch.cli.progress import shown
@@ -122,9 +119,8 @@ def import_(
     from isch.connect.wanted import Reversed, Wanted
     from isch.encoder import Encoder
 
-    place = _place(
-        "import", engine, {"FILE": file, "--url": url, "--uri": uri, "--table": table, "--collection": collection}
-    )
+    servers = {"--url": url, "--uri": uri, "--table": table, "--collection": collection}
+    place = _place("import", engine, {"FILE": file} | servers)
     if (code is not None or key is not None) and engine not in ("postgres", "parquet", "hdf5"):
         raise ParameterError(f"import {engine} has no columns; got --code or --key")
     claim(output, [path for path in (file, model) if path is not None], force=None)
@@ -153,9 +149,12 @@ def _free(path: Path, replace: bool) -> Path:
     return path
 
 
-def _store(source: "Source", to: str, place: list[Any], kind: str | None, replace: bool) -> "Store":
+def _into_engine(source: "Source", to: str, place: list[Any], kind: str | None, replace: bool) -> str:
+    """Put codes into an engine; gives what was done in words."""
     from isch.connect import engine
+    from isch.connect.transfer import export as stream
 
-    encoder = getattr(source, "model", None) or source.mark
-    options = {} if kind is None else {"kind": kind}
-    return engine(to)(*place, encoder, **options, replace=replace)
+    options: dict[str, Any] = {"replace": replace} | ({} if kind is None else {"kind": kind})
+    with engine(to)(*place, getattr(source, "model", None) or source.mark, **options) as store:
+        count, there = stream(source, store), len(store)
+    return f"{count} items exported to {store.where}{f'; there are {there} in all' if there != count else ''}"
