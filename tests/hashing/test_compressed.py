@@ -104,6 +104,17 @@ def test_what_cannot_be_used_is_refused() -> None:
         fitted("lsh").compressed(4, np.full((5, 64), np.nan))
 
 
+def test_rows_that_do_not_vary_count_as_no_data() -> None:
+    hasher = fitted("lsh")
+    for rows in (X[:1], np.repeat(X[:1], 5, axis=0), X * np.float32(1e-30)):
+        np.testing.assert_array_equal(hasher.compressed(4, rows).projection_, hasher.compressed(4).projection_)
+
+
+def test_rows_too_large_to_square_are_refused() -> None:
+    with pytest.raises(InputError, match="range of single precision"):
+        fitted("lsh").compressed(4, X * np.float32(1e30))
+
+
 def crafted(path: Path, learned: dict[str, Any]) -> None:
     part = fitted("lsh").compressed(4)._part()
     models.write(path, [part._replace(learned={**part.learned, **learned})])

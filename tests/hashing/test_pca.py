@@ -70,3 +70,9 @@ def test_limits_and_lost_rank_are_told() -> None:
     flat = np.random.default_rng(3).normal(size=(100, 2)) @ np.ones((2, 5)) * [1, 2, 3, 4, 5]
     with pytest.warns(IschWarning, match="vary in only 1 directions"):
         pca.warn_rank("PCAH", pca.principal(features.open(flat), 3, np.random.default_rng(0)))
+
+
+def test_values_too_large_to_square_are_refused() -> None:
+    rows = np.random.default_rng(0).standard_normal((50, 4)) * 1e30
+    with pytest.raises(InputError, match="squares of values exceed the range"):
+        pca.covariance(features.open(rows))

@@ -36,6 +36,13 @@ def test_neighbours_are_those_of_a_sort(X: NDArray[np.float32]) -> None:
     np.testing.assert_array_equal(found.near, np.argsort(distances(X, found.queries), axis=1)[:, :15])
 
 
+@pytest.mark.parametrize("scale", [1e-30, 1e-10, 1e10, 1e30])
+def test_the_scale_of_the_rows_does_not_matter(X: NDArray[np.float32], scale: float) -> None:
+    found = neighbours.find(sources.open(X * np.float32(scale)), 40, 15, 1e15, np.random.default_rng(0))
+    same = found.near == np.argsort(distances(X, found.queries), axis=1)[:, :15]
+    assert same.mean() > 0.99
+
+
 def test_a_small_budget_looks_at_some_blocks_only(X: NDArray[np.float32], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(neighbours, "BLOCK", 100)
     found = neighbours.find(sources.open(X), 40, 15, 40 * N * D / 3, np.random.default_rng(0))

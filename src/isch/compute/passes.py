@@ -75,8 +75,9 @@ class Sum(Reduction[Arrays]):
     """A pass whose results, some arrays per block, are added up in double precision."""
 
     def combine(self, total: Arrays, part: Arrays) -> Arrays:
-        for whole, piece in zip(total, part, strict=True):
-            whole += piece
+        with np.errstate(over="ignore", invalid="ignore"):  # whoever asked looks at the total
+            for whole, piece in zip(total, part, strict=True):
+                whole += piece
         return total
 
 

@@ -257,4 +257,5 @@ def _search_seconds(met: Competition, candidates: int) -> float:
 def _seconds_per_candidate(features: Features) -> float:
     """Of an exact distance to a row of a file that memory holds."""
     rows = dense(features.read(0, min(TIMED_ROWS, len(features))))
-    return float(_timed(lambda: np.linalg.norm(rows - rows[0], axis=1))[1] / len(rows))
+    with np.errstate(over="ignore"):
+        return float(_timed(lambda: np.linalg.norm(rows - rows[0], axis=1))[1] / len(rows))

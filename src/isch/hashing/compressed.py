@@ -22,8 +22,8 @@ def compressed(hasher: L, bits: int, data: Any) -> L:
     """See ``Hasher.compressed``."""
     check_bits(bits)
     hasher._check_fitted()
-    covariance = _assumed(hasher.projection_) if data is None else _measured(hasher._open_fitted(data))
-    weights = rounding.rounded(hasher.projection_, bits, covariance)
+    measured = None if data is None else _measured(hasher._open_fitted(data))
+    weights = rounding.rounded(hasher.projection_, bits, _assumed(hasher.projection_) if measured is None else measured)
     small = copy(hasher)
     small.projection_, small.scales_, small.weight_bits_ = weights.values(), weights.scales, bits
     return small
@@ -38,7 +38,10 @@ def _assumed(projection: NDArray[np.float32]) -> NDArray[np.float64] | None:
 
 
 def _measured(features: Features) -> NDArray[np.float64] | None:
+    """The covariance of a sample of the rows; None if there are too many features, or rows that do not vary."""
     if features.shape[1] > pca.EXACT_LIMIT:
+        compute.refuse_unfinite(features)
         return None
     rows = compute.sample(features, SAMPLE_ROWS, np.random.default_rng(0))
-    return pca.covariance(Subset(features, rows))[1]
+    found = pca.covariance(Subset(features, rows))[1]
+    return found if np.trace(found) > 0 else None

@@ -59,6 +59,10 @@ def covariance(features: Features) -> tuple[NDArray[np.float64], NDArray[np.floa
     first = features.read(0, min(n, compute.block_rows(d)))
     shift = compute.row_sum(first) / first.shape[0]
     total, scatter = compute.run(Moments(shift), features)
+    if not np.isfinite(scatter).all():
+        raise InputError(
+            f"{features.where}: squares of values exceed the range of single precision (3.4e38); expected smaller ones"
+        )
     offset = total / n
     return shift + offset, scatter / n - np.outer(offset, offset)
 

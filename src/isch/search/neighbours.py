@@ -46,7 +46,9 @@ def find(features: Features, n_queries: int, n_near: int, budget: float, rng: np
     looked = _looked_at(n, min(1.0, budget / (len(queries) * float(n) * d)), rng)
     probes = dense(Subset(features, queries).read(0, len(queries)), np.float64)
     shift = probes.mean(axis=0)
-    search = Nearest((probes - shift).astype(np.float32), shift, min(n_near + 1, len(looked)))
+    probes -= shift
+    scale = 1 / max(float(np.abs(probes).max()), np.finfo(np.float64).tiny)  # squares stay within single precision
+    search = Nearest((probes * scale).astype(np.float32), shift, scale, min(n_near + 1, len(looked)))
     squares, rows = compute.run(search, features if len(looked) == n else Subset(features, looked))
     order = np.lexsort((rows, squares), axis=1)
     near = looked[np.take_along_axis(rows, order, axis=1)]
@@ -69,8 +71,9 @@ def _looked_at(n: int, share: float, rng: np.random.Generator) -> Rows:
 class Nearest(compute.Reduction[tuple[NDArray[np.float32], Rows]]):
     """(squared distances less the probe's own square, rows) of the ``keep`` rows nearest to each probe, unsorted."""
 
-    probes: NDArray[np.float32]  # shifted
+    probes: NDArray[np.float32]  # shifted and scaled
     shift: NDArray[np.float64]
+    scale: float
     keep: int
 
     label = "true neighbours"
@@ -79,7 +82,7 @@ class Nearest(compute.Reduction[tuple[NDArray[np.float32], Rows]]):
         return np.empty((len(self.probes), 0), np.float32), np.empty((len(self.probes), 0), np.int64)
 
     def block(self, block: Block, start: int) -> tuple[NDArray[np.float32], Rows]:
-        rows = (dense(block, np.float64) - self.shift).astype(np.float32)
+        rows = ((dense(block, np.float64) - self.shift) * self.scale).astype(np.float32)
         squares = np.einsum("ij,ij->i", rows, rows) - 2 * (self.probes @ rows.T)
         numbers = np.broadcast_to(np.arange(start, start + len(rows)), squares.shape)
         return self._nearest(squares, numbers)
