@@ -80,15 +80,49 @@ class Encoder:
         return features
 
     def codes(self, source: Any, *, exact: bool = True) -> Codes:
-        """Packed codes of features or pictures, uint8 (n, ceil(n_bits / 8)); ``exact`` as in ``Hasher.transform``."""
+        """Compute the codes of features or pictures.
+
+        Parameters
+        ----------
+        source : feature source or pictures
+            As in ``features``.
+        exact : bool
+            As in ``Hasher.transform``.
+
+        Returns
+        -------
+        ndarray of uint8, (n, ceil(n_bits / 8))
+        """
         return self.hasher.transform(self.features(source), exact=exact)
 
     def encode(self, source: Any, *, exact: bool = True) -> Iterator[Codes]:
-        """Packed codes block by block, for data larger than memory; ``exact`` as in ``Hasher.transform``."""
+        """Compute codes block by block, for results larger than memory.
+
+        Parameters
+        ----------
+        source : feature source or pictures
+            As in ``features``.
+        exact : bool
+            As in ``Hasher.transform``.
+
+        Returns
+        -------
+        iterator of ndarray of uint8, (rows, ceil(n_bits / 8))
+        """
         return self.hasher.encode(self.features(source), exact=exact)
 
     def project(self, source: Any) -> NDArray[np.float32]:
-        """The real values whose signs are the bits, float32 (n, n_bits)."""
+        """Compute the real values whose signs are the bits.
+
+        Parameters
+        ----------
+        source : feature source or pictures
+            As in ``features``.
+
+        Returns
+        -------
+        ndarray of float32, (n, n_bits)
+        """
         return self.hasher.project(self.features(source))
 
     def compressed(self, bits: int = 4, data: Any = None) -> Self:
@@ -110,7 +144,13 @@ class Encoder:
         return type(self)(self.hasher.compressed(bits, rows), self.describer)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write describer and hasher as one safetensors file, whole or not at all."""
+        """Write describer and hasher to one safetensors file, whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+            The file; one that exists is replaced.
+        """
         models.write(path, self._parts())
 
     def checksum(self) -> str:
@@ -123,7 +163,17 @@ class Encoder:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Load the encoder of a model file, which ``Encoder.save`` or ``Hasher.save`` wrote."""
+        """Load the encoder of a model file.
+
+        Parameters
+        ----------
+        path : path-like
+            A file written by ``Encoder.save``, ``Hasher.save`` or ``isch fit``.
+
+        Returns
+        -------
+        Encoder
+        """
         from isch.describe import restore as restore_describer
 
         parts = models.read(path).parts

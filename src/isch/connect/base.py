@@ -22,8 +22,8 @@ from isch.search import intake
 from isch.search import keys as key_rules
 from isch.search.catalog import Key
 from isch.search.filters import Where
-from isch.search.index import Batch
 from isch.search.items import Metadata
+from isch.search.reading import Batch
 from isch.search.results import Results
 
 BATCH_ROWS = 16_384

@@ -25,7 +25,7 @@ from isch.locks import locked, note
 from isch.search.catalog import Key
 from isch.search.filters import Where
 from isch.search.folder import digest
-from isch.search.index import Batch
+from isch.search.reading import Batch
 
 
 class FileStore(EngineStore):

@@ -19,7 +19,7 @@ from isch.connect.retry import retried
 from isch.errors import FileError, FormatError, IschError, require
 from isch.search.catalog import Key
 from isch.search.filters import Where
-from isch.search.index import Batch
+from isch.search.reading import Batch
 
 CONNECT_SECONDS, CALL_SECONDS, TRIES = 10, 60, 4
 T = TypeVar("T")

@@ -15,7 +15,8 @@ from isch.search import rerank as reranking
 from isch.search.catalog import Key
 from isch.search.filters import Where
 from isch.search.folder import remove
-from isch.search.index import Batch, Index
+from isch.search.index import Index
+from isch.search.reading import Batch
 from isch.search.results import Results
 
 

@@ -25,7 +25,7 @@ from isch.errors import FileError, FormatError, InputError, IschError, require, 
 from isch.forks import Lock
 from isch.search.catalog import Key
 from isch.search.filters import Where
-from isch.search.index import Batch
+from isch.search.reading import Batch
 
 KINDS = {"flat": "BIN_FLAT", "ivf": "BIN_IVF_FLAT"}
 LISTS, PROBES = 1024, 128  # of an IVF index: its lists, and how many of them a search reads

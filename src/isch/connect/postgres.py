@@ -16,7 +16,7 @@ from isch.connect.pgserver import Server, from_bits, to_bits
 from isch.errors import FormatError, InputError, ParameterError, unknown
 from isch.search.catalog import Key
 from isch.search.filters import Where
-from isch.search.index import Batch
+from isch.search.reading import Batch
 
 KINDS = ("exact", "hnsw")
 HNSW_BITS = 64_000

@@ -11,7 +11,8 @@ from isch.encoder import Encoder
 from isch.errors import InputError, KeysExist
 from isch.search import intake
 from isch.search.folder import building, write_empty
-from isch.search.index import Batch, Index
+from isch.search.index import Index
+from isch.search.reading import Batch
 
 
 def export(source: Source, store: Store) -> int:

@@ -9,7 +9,7 @@ from isch.codes import Codes, width
 from isch.connect.base import Source
 from isch.connect.mark import Mark
 from isch.errors import FormatError, InputError
-from isch.search.index import Batch
+from isch.search.reading import Batch
 
 _REVERSED = np.packbits(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1), axis=1, bitorder="little")
 

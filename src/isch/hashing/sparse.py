@@ -13,9 +13,20 @@ from isch.hashing.isch import ISCH
 
 
 def sparse_codes(X: Any, hasher: ISCH) -> NDArray[np.float32]:
-    """c_i = argmin ½‖x_i − μ − D c‖² + η‖c‖₁ for every row: (n, atoms).
+    """Compute the sparse codes c_i = argmin ½‖x_i − μ − D c‖² + η‖c‖₁ of rows.
 
-    Solves one lasso per row, so it is meant for a few thousand rows.
+    This solves one lasso per row, so it is meant for a few thousand rows.
+
+    Parameters
+    ----------
+    X : array, sparse matrix, Dask array, path or Features
+        The rows.
+    hasher : ISCH
+        A fitted hasher that has its dictionary.
+
+    Returns
+    -------
+    ndarray of float32, (n, atoms)
     """
     if not hasattr(hasher, "dictionary_"):
         raise InputError(

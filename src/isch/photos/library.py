@@ -35,7 +35,7 @@ from isch.photos.describing import Described, Job, Unusable
 from isch.photos.exact import content_hash
 from isch.photos.homes import home_of
 from isch.search.index import Index
-from isch.search.index import Item as IndexItem
+from isch.search.reading import Item as IndexItem
 from isch.search.results import Results
 
 N_BITS = 256

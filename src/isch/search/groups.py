@@ -54,10 +54,24 @@ def groups(pairs: Pairs, n: int, diameter: float) -> list[Group]:
 def near_groups(
     codes: ArrayLike | CodeTable, radius: int, *, n_bits: int | None = None, max_pairs: int = MAX_PAIRS
 ) -> list[Group]:
-    """Groups of codes of which every two are at most ``radius`` bits apart; equal codes are always together.
+    """Find groups of codes of which any two are at most ``radius`` bits apart; equal codes are always together.
 
-    Where more than ``max_pairs`` pairs of distinct codes are so near, the most crowded are taken first: those within
-    half the radius of a common centre become a group as they are.
+    Parameters
+    ----------
+    codes : array of uint8 (rows, bytes), or CodeTable
+        Packed codes.
+    radius : int
+        The largest distance inside a group, in bits.
+    n_bits : int, optional
+        The length of the codes; by default all bits of their bytes.
+    max_pairs : int
+        If more pairs of distinct codes are this near, codes within half the radius of a common centre become a group
+        first.
+
+    Returns
+    -------
+    list of Group
+        In the order of their first rows.
     """
     return grouped(prepare(codes, radius, n_bits), max_pairs)
 

@@ -85,9 +85,17 @@ def pairs_within(
 def pairs_blocks(
     codes: ArrayLike | CodeTable, radius: int, *, n_bits: int | None = None, method: str = "auto"
 ) -> Iterator[Pairs]:
-    """The same pairs in blocks of at most about two million, for results that do not fit in memory.
+    """Find all pairs of rows at most ``radius`` bits apart, in blocks, for results that do not fit in memory.
 
-    Each pair is in one block; within a block pairs are sorted by (first, second).
+    Parameters
+    ----------
+    codes, radius, n_bits, method
+        As for ``pairs_within``.
+
+    Yields
+    ------
+    Pairs
+        At most about two million pairs, sorted by (first, second). Each pair is in one block.
     """
     words, twins, plan = prepare(codes, radius, n_bits, method)
     blocks = _expanded(plan.blocks(words), twins) if twins.any else plan.blocks(words)

@@ -21,7 +21,7 @@ from isch.features import dense, hdf5, hdf5_strings
 from isch.features.file import in_our_words
 from isch.files import printable, regular, replacing
 from isch.search.catalog import Key
-from isch.search.index import Batch
+from isch.search.reading import Batch
 
 CHUNK = 1 << 20  # bytes
 

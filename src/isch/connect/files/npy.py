@@ -18,7 +18,7 @@ from isch.connect.wanted import Wanted
 from isch.features import dense
 from isch.files import printable, replacing
 from isch.search.catalog import Key
-from isch.search.index import Batch
+from isch.search.reading import Batch
 
 
 class FeatureCodes(Source):

@@ -20,8 +20,8 @@ from isch.features.arrow import valid
 from isch.features.file import in_our_words
 from isch.files import printable, regular, replacing
 from isch.search.catalog import Key
-from isch.search.index import Batch
 from isch.search.items import Metadata
+from isch.search.reading import Batch
 
 KIND = "Parquet file"
 OURS = ["key", "numbered", "code", "metadata"]

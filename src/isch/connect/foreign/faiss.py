@@ -14,7 +14,7 @@ from isch.connect.sidecar import Ids
 from isch.connect.wanted import Wanted
 from isch.errors import FormatError, require
 from isch.files import printable, regular
-from isch.search.index import Batch
+from isch.search.reading import Batch
 
 
 class FaissFile(Source):

@@ -12,7 +12,7 @@ from isch.connect.pgserver import Server, from_bits
 from isch.connect.wanted import Wanted
 from isch.errors import FileError, FormatError, InputError, unknown
 from isch.search.catalog import Key
-from isch.search.index import Batch
+from isch.search.reading import Batch
 
 _INTEGERS = ("smallint", "integer", "bigint")
 
