@@ -190,13 +190,7 @@ class Hasher(Learner):
         )
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """The names of the columns of codes: isch0, isch1, …, one per byte.
-
-        Parameters
-        ----------
-        input_features : None
-            For scikit-learn; ignored.
-        """
+        """The names of the columns of codes: isch0, isch1, …, one per byte; ``input_features`` is ignored."""
         return np.array([f"{type(self).__name__.lower()}{i}" for i in range(codes.width(self.n_bits))], object)
 
     @property
