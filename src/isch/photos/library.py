@@ -65,6 +65,11 @@ class Report:
     learned: int = 0  # pictures that new codes were learned from; 0: none were
     failures: int = 0
 
+    @property
+    def changes(self) -> int:
+        """How many pictures are not as they were."""
+        return self.added + self.changed + self.moved + self.removed
+
     def __str__(self) -> str:
         counts = {
             "new": self.added,

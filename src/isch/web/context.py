@@ -82,7 +82,7 @@ def spelt(bits: NDArray[np.bool_]) -> str:
     return "".join("01"[int(bit)] for bit in bits)
 
 
-SHARE = 20  # times as long as a look at the folder takes, nothing is looked at: a large one costs 5 % of a core
+SHARE = 20  # the pause after a look at the folder is so many times as long: a large folder costs 5 % of a core
 
 
 class Updater:
@@ -109,8 +109,8 @@ class Updater:
             self._library.warm_up()
         pause = 0.0
         while not self._stopping.wait(pause):
-            start, self.updating = time.monotonic(), True
+            start, pause, self.updating = time.monotonic(), self._seconds, True
             with suppress(IschError):  # the next look may go better; what fails is listed in the catalog
-                self._library.update()
+                if not self._library.update().changes:  # it was nothing but a look
+                    pause = max(pause, SHARE * (time.monotonic() - start))
             self.updating = False
-            pause = max(self._seconds, SHARE * (time.monotonic() - start))

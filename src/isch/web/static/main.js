@@ -177,15 +177,16 @@ function shortcuts() {
   });
 }
 
+const FEW = 200; // pictures: so many are drawn as they come, the others when all are there
 let seen = null; // pictures there were when the listing was last drawn
 async function watch() {
   try {
     const { items, updating } = await api.health();
-    if (seen !== null && items !== seen && !updating) {
-      await fillFilters();
-      if (["", "#/", "#"].includes(location.hash) && scrollY < 200) route();
-    }
-    if (!updating) seen = items;
+    if (seen === null) seen = items;
+    if (items === seen || (updating && seen >= FEW)) return;
+    await fillFilters();
+    if (["", "#/", "#"].includes(location.hash) && scrollY < 200) await route();
+    seen = items;
   } catch { /* the next look may be answered */ }
 }
 
