@@ -170,13 +170,35 @@ def test_what_a_worker_finds_wrong_is_said_as_here(client: Any, tmp_path: Path) 
         compute.mean(gone)
 
 
-def test_a_file_that_changed_between_passes_is_refused(client: Any, tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", ROWS)
-    opened = features.open(tmp_path / "x.npy")
-    compute.mean(opened)
-    np.save(tmp_path / "x.npy", ROWS[:5000])
-    with pytest.raises(FileError, match=r"x.npy: has changed since it was opened"):
-        compute.mean(opened)
+def change_file(folder: Path) -> Path:
+    np.save(folder / "x.npy", ROWS)
+    return folder / "x.npy"
+
+
+def change_shard(folder: Path) -> Path:
+    (folder / "x").mkdir()
+    for number in range(2):
+        np.save(folder / "x" / f"{number}.npy", ROWS)
+    return folder / "x"
+
+
+def change_zarr(folder: Path) -> Path:
+    dask.from_array(ROWS, chunks=(3000, 12)).to_zarr(str(folder / "x.zarr"))
+    return folder / "x.zarr"
+
+
+@pytest.mark.parametrize("place", ["here", "there"])
+@pytest.mark.parametrize("form", [change_file, change_shard, change_zarr])
+def test_what_changed_between_passes_is_refused(form: Any, place: str, client: Any, tmp_path: Path) -> None:
+    path = form(tmp_path)
+    opened = features.open(path)
+    some = features.Subset(opened, np.arange(0, len(opened), 3))
+    with compute.using(compute.Threads() if place == "here" else Cluster(client)):
+        compute.mean(some)
+        one = path if path.is_file() else max(p for p in path.rglob("*") if p.is_file() and "json" not in p.name)
+        one.write_bytes(one.read_bytes())
+        with pytest.raises(FileError, match=r"x\S*: has changed since it was opened"):
+            compute.mean(some)
 
 
 @pytest.mark.parametrize("address", ["hello", "http://x:1", "tcp://:x", "tcp://", "tcp://a:99999", "tcp://[::1:8786"])

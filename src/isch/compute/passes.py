@@ -211,8 +211,9 @@ def _job(work: Pass[P], rows: Features | NDArray[Any]) -> Job[P]:
 
 @contextmanager
 def _watched(job: Job[P]) -> Iterator[progress.Advance]:
-    """Progress of a job; a block that is not finite is explained."""
+    """Progress of a job; files that have changed are refused, and a block that is not finite is explained."""
     label = job.work.label
+    job.features.check()
     try:
         with progress.task(label, len(job.features), "rows") if label else nullcontext(_unseen) as advance:
             yield advance

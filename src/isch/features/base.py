@@ -57,6 +57,10 @@ class Features(ABC):
         """Close open files. The next read opens them again."""
         return
 
+    def check(self) -> None:
+        """Refuse files that have changed since they were opened; every pass begins with it."""
+        return
+
     def version(self) -> list[Any]:
         """What tells this matrix from another, or from itself before it changed, without reading it; as JSON."""
         return [self.where, *self.shape, str(self.dtype)]
@@ -103,6 +107,9 @@ class Span(SlabFeatures):
     def slab(self, rows: int) -> int:
         return self._features.slab(rows)
 
+    def check(self) -> None:
+        self._features.check()
+
     def close(self) -> None:
         self._features.close()
 
@@ -123,6 +130,9 @@ class Subset(SlabFeatures):
         if len(rows) and rows[-1] - rows[0] + 1 == len(rows):  # as if nothing were left out
             return self._features.read(int(rows[0]), int(rows[-1]) + 1)
         return self._features.take(rows)
+
+    def check(self) -> None:
+        self._features.check()
 
     def close(self) -> None:
         self._features.close()

@@ -54,6 +54,12 @@ class FileFeatures(Features):
     def close(self) -> None:
         self._opened = None
 
+    def check(self) -> None:
+        self._check_unchanged()
+        with in_our_words(self.where, self._kind):
+            if self._stamp.files and os.path.exists(self._path) and stamp(self._path) != self._stamp:
+                raise self._changed()
+
     def version(self) -> list[Any]:
         return [str(self._path), self._member, *super().version(), *self._stamp]
 

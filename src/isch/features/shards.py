@@ -40,6 +40,10 @@ class ShardedFeatures(Features):
                 shard.close()
         return parts[0] if len(parts) == 1 else stack(parts)
 
+    def check(self) -> None:
+        for shard in self._shards:
+            shard.check()
+
     def version(self) -> list[Any]:
         return [shard.version() for shard in self._shards]
 
