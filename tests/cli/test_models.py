@@ -75,6 +75,15 @@ def test_a_wrong_number_of_threads_is_explained(
     assert (code, err) == (2, "isch: ISCH_NUM_THREADS must be a positive number; got 'many'\n")
 
 
+def test_progress_as_json(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "fit features.npy --bits 8 -o m --log-json")
+    events = [json.loads(line) for line in err.splitlines()]
+    assert code == 0
+    assert {"mean", "k-means"} <= {event["stage"] for event in events}
+    assert sum(event["event"] == "begin" for event in events) == sum(event["event"] == "end" for event in events)
+    assert {"event", "stage", "done", "total", "unit", "seconds"} == set(events[0])
+
+
 def test_other_methods(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "fit features.npy --bits 8 --method itq -o m")
     assert code == 0

@@ -17,6 +17,7 @@ Cluster = Annotated[
     str | None,
     typer.Option(help="The address of a Dask scheduler, as tcp://host:8786, whose workers do the work."),
 ]
+LogJson = Annotated[bool, typer.Option("--log-json", help="Report progress on stderr as lines of JSON.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 _CONDITION = re.compile(r"(?P<field>[^=<>!]+)(?P<operator>>=|<=|!=|=|<|>)(?P<value>.*)", re.DOTALL)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from isch.cli.arguments import MAX_BITS, Cluster, Features, settings
+from isch.cli.arguments import MAX_BITS, Cluster, Features, LogJson, settings
 from isch.cli.console import done
 from isch.cli.help import CODES, START
 from isch.cli.outputs import Force, beside, claim
@@ -35,6 +35,7 @@ def fit(
     checkpoint: Annotated[
         Path | None, typer.Option(help="A folder for finished stages; the same command goes on from them.")
     ] = None,
+    log_json: LogJson = False,
     force: Force = False,
 ) -> None:
     """Learn a hashing model from features."""
@@ -48,7 +49,7 @@ def fit(
 
     target = claim(output, [features], force)
     model = hasher(method, **{"n_bits": bits, "random_state": seed} | settings(option))
-    with shown(), workers(cluster):
+    with shown(log_json), workers(cluster):
         encoder = Encoder(model.fit(features, memory=memory, checkpoint=checkpoint), describer_of(features))
         encoder.save(path := target.path)
         if checkpoint is not None:
@@ -66,6 +67,7 @@ def encode(
     ] = False,
     shards: Annotated[bool, typer.Option("--shards", help="Write a folder of .npy files.")] = False,
     cluster: Cluster = None,
+    log_json: LogJson = False,
     force: Force = False,
 ) -> None:
     """Write the packed codes of features; the same command goes on where an earlier one stopped."""
@@ -79,7 +81,7 @@ def encode(
         claim(side, [], force=None)
     encoder = Encoder.load(model)
     source = encoder.features(features)
-    with shown(), workers(cluster):
+    with shown(log_json), workers(cluster):
         codefiles.write(encoder, source, output, target.check, shards=shards, exact=not fast)
     n_bytes = codes.width(encoder.n_bits)
     done(f"{len(source)} codes of {encoder.n_bits} bits ({n_bytes} bytes) written to {output}")

@@ -1,5 +1,6 @@
 """Progress at the command line, on stderr: one display of all stages on a terminal, plain lines elsewhere."""
 
+import json
 import sys
 import time
 from collections import deque
@@ -15,9 +16,12 @@ KEPT_STAGES = 4  # finished ones that stay on the screen
 
 
 @contextmanager
-def shown() -> Iterator[None]:
-    """Show the progress of the work inside this block."""
-    if sys.stderr is not None and sys.stderr.isatty():
+def shown(log_json: bool = False) -> Iterator[None]:
+    """Show the progress of the work inside this block: as a display, as plain lines, or as lines of JSON."""
+    if log_json:
+        with progress.listen(JsonLines()):
+            yield
+    elif sys.stderr is not None and sys.stderr.isatty():
         with Bars() as bars, progress.listen(bars):
             yield
     else:
@@ -88,6 +92,30 @@ class Lines:
                 due = clock.seconds + LINE_SECONDS
 
         yield advance
+
+
+class JsonLines:
+    """A line of JSON when a stage begins and ends, and now and then between."""
+
+    @contextmanager
+    def task(self, label: str, total: int, unit: str) -> Iterator[progress.Advance]:
+        clock = Clock(total)
+        due: float = LINE_SECONDS
+
+        def say(event: str) -> None:
+            line = {"event": event, "stage": label, "done": clock.done, "total": total or None, "unit": unit or "steps"}
+            sys.stderr.write(json.dumps({**line, "seconds": round(clock.seconds, 3)}, ensure_ascii=False) + "\n")
+
+        def advance(n: int) -> None:
+            nonlocal due
+            clock.advance(n)
+            if clock.seconds >= due:
+                say("progress")
+                due = clock.seconds + LINE_SECONDS
+
+        say("begin")
+        yield advance
+        say("end")
 
 
 class Clock:
