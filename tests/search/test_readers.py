@@ -203,7 +203,7 @@ import faulthandler, os, threading, warnings
 import numpy as np
 from isch import Index
 warnings.simplefilter("ignore", DeprecationWarning)
-index, stop = Index.open({str(index)!r}), threading.Event()
+index, stop = Index.open({str(index)!r}, wait=60), threading.Event()  # the writer never pauses
 codes = np.random.default_rng(0).integers(0, 256, (40, 8), dtype=np.uint8)
 
 def look():
@@ -226,7 +226,7 @@ failed = 0
 for i in range(40):
     child = os.fork()
     if child == 0:
-        faulthandler.dump_traceback_later(30, exit=True)
+        faulthandler.dump_traceback_later(90, exit=True)
         right = index.search(codes[7], k=1).keys == index.search(codes[7], k=1, where={{"n": 7}}).keys == [[7]]
         index.refresh()
         right = right and index.search(codes[9], k=1).keys == [[9]]
