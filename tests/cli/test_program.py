@@ -96,6 +96,10 @@ def test_sigterm_leaves_nothing_half_written(desk: Path, output: str, moment: in
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) in [(143, INTERRUPTED.replace("interrupted", "stopped")), (0, "")]
+    if output == "codes.npy" and (left := set(os.listdir()) - {*before, output}):
+        assert left == {"codes.npy.partial"}  # what the same command completes
+        with start(commands[output]) as again:
+            assert again.communicate(timeout=60)[1] == ""
     if output in os.listdir():
         assert len(np.load(output) if output == "codes.npy" else isch.Index.open(output)) == 100 * 1797
         shutil.rmtree(output) if os.path.isdir(output) else os.remove(output)

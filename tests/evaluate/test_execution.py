@@ -90,8 +90,9 @@ def test_rankings_of_one_model_share_its_training(toy: Path) -> None:
 
 
 def test_a_method_that_refuses_a_length_does_not_stop_the_others(toy: Path) -> None:
-    outcomes = run(toy, labels=["itq", "lsh"], bits=[64], seeds=1)
-    assert "itq" in {o.run.label for o in outcomes if o.refusal}
+    toy.write_text(toy.read_text() + "pcah = {}\n")  # has at most as many bits as there are features
+    outcomes = run(toy, labels=["pcah", "lsh"], bits=[64], seeds=1)
+    assert "pcah" in {o.run.label for o in outcomes if o.refusal}
     assert [o.run.label for o in outcomes if o.result is not None] == ["lsh"]
 
 

