@@ -28,7 +28,7 @@ sys.path.insert(0, str(HERE))
 from index_writer import N_BITS, code, expect  # noqa: E402
 
 STRESS_SECONDS = float(os.environ.get("ISCH_STRESS_SECONDS", "3"))
-KILLS = 100
+KILLS = 50
 
 
 def random_codes(n: int, n_bytes: int = 8, seed: int = 0) -> np.ndarray[Any, np.dtype[np.uint8]]:
