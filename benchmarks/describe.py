@@ -75,7 +75,7 @@ def gist() -> list[object]:
     ours = rate(lambda: describe.GIST().transform(pictures), len(pictures))
     with ProcessPoolExecutor(compute.n_threads()) as pool:
         plain = rate(lambda: list(pool.map(plain_gist, few, chunksize=20)), len(few))
-    peer = "NumPy, picture by picture, a process a core"
+    peer = "NumPy, picture by picture, a process per core"
     return ["GIST-512", "CIFAR-10, 32 × 32, in memory", ours, peer, plain, ours / plain]
 
 

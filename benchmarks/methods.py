@@ -81,7 +81,7 @@ def main() -> None:
         ["ITQ, 128 bits, 60,000 × 784", "seconds", "faiss / this"],
         [[name, t, fits["faiss"] / t] for name, t in fits.items()],
     )
-    encoding = report.table([f"encoding, d = {D:,}, m = {M:,}", "ms a row", "dense / this"], long_vectors())
+    encoding = report.table([f"encoding, d = {D:,}, m = {M:,}", "ms per row", "dense / this"], long_vectors())
     print(fitting, encoding, sep="\n\n")
     text = (
         "## Methods\n\nFitting ITQ beside `faiss.PCAMatrix` and `faiss.ITQMatrix` (50 rounds) on the same rows; "

@@ -135,7 +135,7 @@ def batch(codes_of: Callable[[int], tuple[Codes, Codes]], peers: bool) -> str:
                 row += [1e3 * other, other / ours, 1e3 * kong, kong / ours]
             rows.append(row)
             print(*row, flush=True)
-    header = ["bits", "k", "isch, ms", "GB/s a core", "isch on a plain array, ms", "faiss, ms", "faiss / isch"]
+    header = ["bits", "k", "isch, ms", "GB/s per core", "isch on a plain array, ms", "faiss, ms", "faiss / isch"]
     more = ["usearch, ms", "usearch / isch", "NumKong (no selection), ms", "NumKong / isch"]
     return report.table(header + (more if peers else []), rows)
 
