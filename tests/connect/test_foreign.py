@@ -62,6 +62,27 @@ def test_faiss(kind: str, world: Any, tmp_path: Path) -> None:
         imported("faiss", [path], Wanted())
 
 
+def test_faiss_lists_in_another_file_are_not_read(tmp_path: Path) -> None:
+    """Where that file is shorter than the index says, reading it would end the process."""
+    faiss = pytest.importorskip("faiss")
+    flat, lists = faiss.IndexBinaryFlat(64), faiss.OnDiskInvertedLists(2, 8, str(tmp_path / "lists"))
+    index, codes = faiss.IndexBinaryIVF(flat, 64, 2), np.zeros((100, 8), np.uint8)
+    index.train(codes)
+    index.replace_invlists(lists, False)
+    index.add(codes)
+    faiss.write_index_binary(index, str(path := tmp_path / "x.faiss"))
+    (tmp_path / "lists").write_bytes(b"x")
+    with pytest.raises(FormatError, match="x.faiss: expected an IVF index whose lists are in the file; got OnDisk"):
+        imported("faiss", [path], Wanted())
+
+
+def test_faiss_without_codes_in_rows(tmp_path: Path) -> None:
+    faiss = pytest.importorskip("faiss")
+    faiss.write_index_binary(faiss.IndexBinaryHash(64, 8), str(path := tmp_path / "x.faiss"))
+    with pytest.raises(FormatError, match="x.faiss: expected a flat, IVF or HNSW index of faiss; got IndexBinaryHash"):
+        imported("faiss", [path], Wanted())
+
+
 def test_usearch_reads_only_what_isch_wrote(tmp_path: Path) -> None:
     (tmp_path / "x.usearch").write_bytes(b"of somebody else")
     with pytest.raises(FormatError, match="x.usearch.items is not beside it"):

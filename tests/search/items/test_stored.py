@@ -390,6 +390,52 @@ def test_crafted_sections(items: StoredItems, section: int, change: tuple[int, i
         StoredItems(items.path, 9, items.path.stat().st_size, digest).check()
 
 
+def with_section(content: bytes, section: int, values: list[int], width: int = 8) -> bytes:
+    """A body with another section in place of one of its own."""
+    body, listed = content[: -24 * N_SECTIONS], np.frombuffer(content[-24 * N_SECTIONS :], "<u8").reshape(-1, 3).copy()
+    listed[section] = len(body), len(values), width
+    return body + np.array(values, f"<u{width}").tobytes() + bytes(-len(values) * width % 8) + listed.tobytes()
+
+
+@pytest.mark.parametrize("section", [3, 4, 5, 6, 7])
+@pytest.mark.parametrize("number", [2**63 - 1, 2**63, 2**64 - 1])
+def test_numbers_beyond_those_of_numpy(items: StoredItems, section: int, number: int) -> None:
+    count = 2 if section in (6, 7) else 9
+    digest = sealed_again(
+        items.path, with_section(items.path.read_bytes()[HEADER_BYTES:], section, [number] * count), 9
+    )
+    with ours_or_none(items.path):
+        ask_everything(items.path, 9, digest)
+
+
+def test_a_field_that_a_row_lists_endlessly_is_refused_at_once(items: StoredItems) -> None:
+    content = with_section(items.path.read_bytes()[HEADER_BYTES:], 7, [0] * 1_000_000, 1)
+    digest = sealed_again(items.path, with_section(content, 6, [0, 1_000_000]), 9)
+    found = StoredItems(items.path, 9, items.path.stat().st_size, digest)
+    with pytest.raises(FormatError, match="damaged .a row has a field twice"):
+        found.named([0])
+
+
+def test_shapes_that_overlap_are_refused(items: StoredItems) -> None:
+    content = with_section(items.path.read_bytes()[HEADER_BYTES:], 6, [0, 2, 0, 2])
+    digest = sealed_again(items.path, content, 9)
+    found = StoredItems(items.path, 9, items.path.stat().st_size, digest)
+    with pytest.raises(FormatError, match="damaged .the fields of its rows overlap"):
+        found.shapes()
+
+
+def test_columns_that_overlap_are_refused(tmp_path: Path) -> None:
+    """Else each of very many fields could mean the same large column."""
+    path = stored(tmp_path / "x.items", range(9), {str(number): 1 for number in range(99)}).path
+    content = path.read_bytes()[HEADER_BYTES:]
+    start, count, _ = np.frombuffer(content[-24:], "<u8").tolist()
+    columns = np.frombuffer(content[start : start + 8 * count], "<u8").reshape(-1, 4, 3).copy()
+    columns[:, 1] = 0, len(content), 1
+    digest = sealed_again(path, content[:start] + columns.tobytes() + content[start + 8 * count :], 9)
+    with pytest.raises(FormatError, match="damaged .its sections overlap"):
+        StoredItems(path, 9, path.stat().st_size, digest)
+
+
 def test_random_sections_do_no_harm(items: StoredItems) -> None:
     whole, rng = items.path.read_bytes()[HEADER_BYTES:], np.random.default_rng(0)
     places = rng.integers(0, len(whole) // 8, 300) * 8

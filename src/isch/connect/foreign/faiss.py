@@ -68,24 +68,27 @@ def _no_larger_than(faiss: Any, size: int) -> Iterator[None]:
 def _content(index: Any, where: str) -> tuple[Ids, Codes]:
     """(ids, the bytes of all codes)."""
     faiss = require("faiss", "faiss")
-    if hasattr(index, "id_map"):
-        ids = faiss.vector_to_array(index.id_map)
-        return ids, _content(faiss.downcast_IndexBinary(index.index), where)[1]
-    if hasattr(index, "invlists"):
-        return _lists(faiss, index)
-    if hasattr(index, "storage"):
-        return _content(faiss.downcast_IndexBinary(index.storage), where)
-    if hasattr(index, "xb"):
-        codes = faiss.vector_to_array(index.xb)
-        return np.arange(codes.size // max(index.code_size, 1)), codes
+    match index:
+        case faiss.IndexBinaryIDMap():
+            ids = faiss.vector_to_array(index.id_map)
+            return ids, _content(faiss.downcast_IndexBinary(index.index), where)[1]
+        case faiss.IndexBinaryIVF():
+            return _lists(faiss, index, where)
+        case faiss.IndexBinaryHNSW():
+            return _content(faiss.downcast_IndexBinary(index.storage), where)
+        case faiss.IndexBinaryFlat():
+            codes = faiss.vector_to_array(index.xb)
+            return np.arange(codes.size // max(index.code_size, 1)), codes
     raise FormatError(f"{where}: expected a flat, IVF or HNSW index of faiss; got {type(index).__name__}")
 
 
-def _lists(faiss: Any, index: Any) -> tuple[Ids, Codes]:
+def _lists(faiss: Any, index: Any, where: str) -> tuple[Ids, Codes]:
     """All lists of an IVF index, in the order of the ids."""
-    lists, ids, codes = index.invlists, [np.empty(0, np.int64)], [np.empty((0, index.code_size), np.uint8)]
-    if lists is None or lists.code_size != index.code_size:
-        raise FormatError("damaged (its lists have codes of another length)")
+    lists, ids, codes = (
+        _in_memory(faiss, index, where),
+        [np.empty(0, np.int64)],
+        [np.empty((0, index.code_size), np.uint8)],
+    )
     for number in range(lists.nlist):
         if size := lists.list_size(number):
             ids.append(faiss.rev_swig_ptr(lists.get_ids(number), size).copy())
@@ -94,3 +97,14 @@ def _lists(faiss: Any, index: Any) -> tuple[Ids, Codes]:
     numbers = np.concatenate(ids)
     order = np.argsort(numbers, kind="stable")
     return numbers[order], np.concatenate(codes)[order].ravel()
+
+
+def _in_memory(faiss: Any, index: Any, where: str) -> Any:
+    """The lists of an IVF index. Those that only name another file are refused: reading could crash, or leak it."""
+    lists = None if index.invlists is None else faiss.downcast_InvertedLists(index.invlists)
+    if not isinstance(lists, faiss.ArrayInvertedLists):
+        got = "none" if lists is None else type(lists).__name__
+        raise FormatError(f"{where}: expected an IVF index whose lists are in the file; got {got}")
+    if lists.code_size != index.code_size:
+        raise FormatError(f"{where}: damaged (its lists have codes of {lists.code_size} bytes, not {index.code_size})")
+    return lists

@@ -17,6 +17,7 @@ from isch.search.items.contents import Integers
 from isch.search.sealed import WORD_BYTES, SegmentWriter
 
 AT_ONCE = 10_000  # texts read or written in one go
+LARGEST = np.uint64(np.iinfo(np.int64).max)
 Section = tuple[int, int, int]
 
 
@@ -58,6 +59,11 @@ def smallest(largest: int) -> int:
     return next(width for width in (1, 2, 4, 8) if largest < 1 << 8 * width)
 
 
+def signed(values: Integers) -> Integers:
+    """Integers as int64. One that is too large stays large, so that it cannot count from the end of a list."""
+    return np.minimum(values, LARGEST).astype(np.int64)
+
+
 class Body:
     """A body that is being read. Nothing in it is believed.
 
@@ -85,6 +91,12 @@ class Body:
         if offset % WORD_BYTES or width not in (1, 2, 4, 8) or offset + count * width > len(self._data):
             raise self.damaged("a section lies outside the file")
         return self._data[offset : offset + count * width].view(f"<u{width}")
+
+    def refuse_overlap(self, sections: Integers) -> None:
+        """Refuse sections (…, 3) that cannot lie side by side; else a small file could mean endless work."""
+        counts, widths = (sections[..., i].astype(np.float64) for i in (1, 2))
+        if (counts * widths).sum() > len(self._data):
+            raise self.damaged("its sections overlap")
 
     def texts(self, content: Section, starts: Section) -> "Texts":
         """The texts of two sections."""

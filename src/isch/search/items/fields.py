@@ -8,7 +8,7 @@ import numpy as np
 
 from isch.search.filters import Test
 from isch.search.items import terms
-from isch.search.items.body import Body, Section, Texts
+from isch.search.items.body import Body, Section, Texts, signed
 from isch.search.items.contents import Column, Integers, Marks, Metadata, Rows, Shape, Shapes
 from isch.search.items.terms import Span
 
@@ -42,6 +42,7 @@ class Fields:
         if len(self._shape_of_row) != n_rows:
             raise body.damaged("it does not have fields for each row")
         self._columns = columns.reshape(-1, COLUMN_SECTIONS, 3)
+        body.refuse_overlap(self._columns)
 
     def of(self, rows: Rows) -> list[Metadata]:
         """The metadata of rows."""
@@ -71,6 +72,7 @@ class Fields:
         """The shape of each row, and all shapes."""
         if self._shape_of_row.max(initial=0) > len(self._shapes):
             raise self._body.damaged("a row has fields that are not listed")
+        self._shapes.refuse_overlap()
         return self._shape_of_row.astype(np.int64), self._shapes
 
     def column(self, name: str) -> "StoredColumn | None":
@@ -173,9 +175,9 @@ class StoredColumn(Column):
     def at(self, rows: Rows) -> Rows:
         """The codes of rows; that of a row without the field is ``len(terms)`` or more."""
         if self.rows is None:
-            return self.codes[rows].astype(np.int64)
+            return signed(self.codes[rows])
         places = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-        return np.where(self.rows[places] == rows, self.codes[places].astype(np.int64), len(self.terms))
+        return np.where(self.rows[places] == rows, signed(self.codes[places]), len(self.terms))
 
     def within(self, spans: list[Span]) -> Marks:
         """Which codes are in runs of codes."""
@@ -210,7 +212,14 @@ class StoredShapes:
         fields = self._members[start:stop]
         if len(fields) != stop - start or (len(fields) and fields.max() >= len(self._names)):
             raise self._body.damaged("a row has fields that are not listed")
+        if len(np.unique(fields)) < len(fields):
+            raise self._body.damaged("a row has a field twice")
         return fields
+
+    def refuse_overlap(self) -> None:
+        """Refuse shapes that share members; else a small file could list endlessly many fields."""
+        if (self._starts[1:] < self._starts[:-1]).any():
+            raise self._body.damaged("the fields of its rows overlap")
 
     def checked(self) -> tuple[Rows, list[Rows]]:
         """(fields of each shape, from number 0; for each field the numbers of the shapes that have it), checked."""

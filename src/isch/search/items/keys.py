@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from isch.search.catalog import Key
-from isch.search.items.body import AT_ONCE, Body, Section
+from isch.search.items.body import AT_ONCE, Body, Section, signed
 from isch.search.items.contents import Integers, Marks, Rows
 
 SCAN_SHARE = 1 / 16  # of all keys, when more are wanted than this it is faster to read all
@@ -121,7 +121,7 @@ class Keys:
             yield text, len(self._integers) + place
 
     def _place_of(self, rows: Rows) -> Integers:
-        return self._places[rows].astype(np.int64) if len(self._places) else rows
+        return signed(self._places[rows]) if len(self._places) else rows
 
     def _rows_of(self, start: int, stop: int) -> Rows:
         """The rows of some places."""
