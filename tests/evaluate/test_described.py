@@ -1,5 +1,6 @@
 """Features of an experiment: computed once, in pieces, and gone on with after an interruption."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from isch.errors import InputError
 from isch.evaluate.datasets import Dataset
 from isch.evaluate.described import features_of
 from isch.evaluate.prepare import DataSpec
+from isch.features import dense
 from isch.features.write import Writer
 
 PICTURES = np.random.default_rng(0).integers(0, 256, (150, 40, 40, 3), dtype=np.uint8)
@@ -37,6 +39,15 @@ def test_sparse_features_stay_sparse(tmp_path: Path) -> None:
     assert issparse(made)
     wanted = LLC(n_words=8, step=4).fit(PICTURES).transform(PICTURES)
     np.testing.assert_array_equal(made.toarray(), wanted.toarray())
+
+
+def test_half_precision_rounds_dense_features_and_is_kept_apart(tmp_path: Path) -> None:
+    for descriptor, options, kind in (("gist", {}, np.float16), ("llc", {"n_words": 8, "step": 4}, np.float32)):
+        wanted = spec(descriptor, **options)
+        half = features_of(DATA, replace(wanted, precision="half"), tmp_path)
+        whole = features_of(DATA, wanted, tmp_path).read(0, 150)
+        assert half.dtype == kind
+        np.testing.assert_array_equal(dense(half.read(0, 150)), dense(whole).astype(kind).astype(np.float32))
 
 
 def test_interrupted_work_goes_on_without_learning_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

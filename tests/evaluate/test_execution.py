@@ -89,6 +89,15 @@ def test_rankings_of_one_model_share_its_training(toy: Path) -> None:
     assert plain.means != asymmetric.means
 
 
+def test_real_values_are_measured_without_codes(toy: Path) -> None:
+    toy.write_text(toy.read_text() + 'real = { method = "itq", ranking = "real" }\n')
+    plain, real = (o.result for o in run(toy, labels=["itq", "real"], bits=[16], seeds=1))
+    assert plain is not None
+    assert real is not None
+    assert real.costs["item_bytes"] == 32 * plain.costs["item_bytes"]
+    assert real.means["nn5-recall@20"]["expected"] > plain.means["nn5-recall@20"]["expected"]
+
+
 def test_a_method_that_refuses_a_length_does_not_stop_the_others(toy: Path) -> None:
     toy.write_text(toy.read_text() + "pcah = {}\n")  # has at most as many bits as there are features
     outcomes = run(toy, labels=["pcah", "lsh"], bits=[64], seeds=1)

@@ -12,6 +12,7 @@ from isch import features
 from isch.evaluate import ranking
 from isch.evaluate.metrics import measure
 from isch.evaluate.rankers import (
+    AngleRanker,
     AsymmetricRanker,
     CodeRanker,
     EuclideanRanker,
@@ -90,6 +91,12 @@ def test_the_two_norm_finds_all_its_own_neighbours() -> None:
     names = ["nn10-recall@10", "nn5-recall@5", "nn10-recall@5"]
     scores = score(ranker, truth, [measure(n) for n in names])
     assert [scores.mean(n) for n in names] == pytest.approx([1, 1, 0.5])
+
+
+def test_angles_do_not_depend_on_lengths() -> None:
+    cosines = (QUERIES @ ITEMS.T) / np.outer(np.linalg.norm(QUERIES, axis=1), np.linalg.norm(ITEMS, axis=1))
+    ranker = AngleRanker(3 * QUERIES, ITEMS * np.linspace(0.1, 9, len(ITEMS), dtype=np.float32)[:, None])
+    np.testing.assert_allclose(ranker.distances(0, 9), 2 - 2 * cosines[:9], atol=1e-5)
 
 
 def test_asymmetric_ranking_orders_by_inner_product_with_the_signs() -> None:

@@ -70,8 +70,12 @@ def run(
     results: Results = Path("results"),
     cache: Cache = None,
     redo: Annotated[str | None, typer.Option(help="Methods to run again although they are stored.")] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="The memory for learning, such as 4GB; default: half of what is free.")
+    ] = None,
 ) -> None:
     """Train, encode, search and measure; runs only what is missing or stale."""
+    from isch import compute
     from isch.cli.progress import shown
     from isch.evaluate import execution, experiment
     from isch.evaluate.prepare import cache_home
@@ -80,7 +84,7 @@ def run(
     spec = spec.narrowed(_numbers(bits), _words(methods), seeds)
     store, headline, stored, began, made = _store(results, cache), spec.measures[0], 0, time.monotonic(), 0
     say(f"{spec.title}: {len(spec.runs())} runs on {spec.data['dataset']}")
-    with shown():
+    with shown(), compute.memory.bounded(memory):
         for outcome in execution.execute(spec, store, cache or cache_home(), _words(redo) or ()):
             ran = outcome.run
             what = f"seed {ran.seed} {ran.label} {'' if ran.bits is None else f'{ran.bits} bits '}"

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from isch import describe
 from isch import features as sources
 from isch.describe.files import kept
@@ -30,6 +32,8 @@ def features_of(dataset: Dataset, spec: DataSpec, cache: Path) -> Features:
         return dataset.features
     made_of = [digest.of_data(dataset, cache), revisions.of_descriptor(spec.descriptor)]
     recipe = {"made of": made_of, "descriptor": spec.descriptor, "options": spec.descriptor_options}
+    if spec.precision != "single":
+        recipe["precision"] = spec.precision
     key = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:16]
     stem = f"{dataset.name}-{spec.descriptor}-{key}"
     for path in (cache / f"{stem}.npy", cache / f"{stem}.npz"):
@@ -67,6 +71,11 @@ def _maker(dataset: Dataset, spec: DataSpec, learned: Path) -> tuple[Callable[[A
     def blocks(some: Any) -> Iterator[Block]:
         for batch in extractor.batches(some, strict=True):
             if batch.vectors is not None:
-                yield batch.vectors
+                yield _rounded(batch.vectors, spec.precision)
 
     return blocks, images
+
+
+def _rounded(vectors: Block, precision: str) -> Block:
+    """Dense vectors in half precision if that is wanted: half the file."""
+    return vectors.astype(np.float16) if precision == "half" and not issparse(vectors) else vectors

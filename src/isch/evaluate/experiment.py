@@ -21,10 +21,19 @@ from isch.evaluate.runs import Run
 from isch.evaluate.splits import SplitRule
 from isch.files import content
 
-TYPES = {"data": dict, "split": dict, "bits": list, "measures": list, "methods": dict, "seeds": int, "figure": dict}
+TYPES = {
+    "data": dict,
+    "split": dict,
+    "bits": list,
+    "measures": list,
+    "methods": dict,
+    "seeds": int,
+    "figure": dict,
+    "notes": list,
+}
 WORDS = {dict: "a table", list: "a list", int: "a number", str: "text"}
-KEYS = {"title", "paper", "claim", "data", "split", "bits", "seeds", "measures", "methods", "figure", "stand_in"}
-STAND_IN_KEYS = {"title", "data", "split", "bits", "seeds", "measures", "methods", "figure"}
+STAND_IN_KEYS = {"title", "notes", "data", "split", "bits", "seeds", "measures", "methods", "figure"}
+KEYS = {"paper", "claim", "stand_in", *STAND_IN_KEYS}
 FIGURES = ("bits", "recall", "dimensions")  # kinds: a measure over bits, recall over ranks, a measure over dimensions
 FIGURE_KEYS = {"kind": str, "paper": list, "bits": int, "claim_bits": int, "ranks": int}
 NAME = re.compile(r"\w[\w .+-]{0,79}")  # of an experiment or a method: also a file name
@@ -49,6 +58,7 @@ class Experiment:
     seeds: int
     measures: tuple[str, ...]  # the first is the headline
     methods: dict[str, dict[str, Any]]  # label: {method, parameters…}
+    notes: tuple[str, ...] = ()  # paragraphs on what was found, for the report
     figure: dict[str, Any] = field(default_factory=dict)
     is_stand_in: bool = False
     stand_in: "Experiment | None" = None  # the same experiment on data that is available
@@ -142,7 +152,7 @@ def parse(table: dict[str, Any], name: str) -> Experiment:
     for key in ("data", "split", "bits", "measures", "methods"):
         if key not in table:
             raise InputError(f"{name}: the experiment needs {key!r}")
-    main: dict[str, Any] = {"title": name, "paper": "", "claim": "", "seeds": 5, "figure": {}} | table
+    main: dict[str, Any] = {"title": name, "paper": "", "claim": "", "seeds": 5, "figure": {}, "notes": []} | table
     other = main.pop("stand_in", None)
     made = _made(main, name, is_stand_in=False)
     if other is None:
@@ -156,8 +166,9 @@ def _made(table: dict[str, Any], name: str, is_stand_in: bool) -> Experiment:
     for key, kind in TYPES.items():
         _check_type(table[key], kind, f"{name}: {key!r}")
     for key in ("title", "paper", "claim"):
-        if not isinstance(table[key], str) or not table[key].isprintable() or len(table[key]) > 300:
-            raise InputError(f"{name}: {key!r} must be one line of text; got {str(table[key])[:80]!r}")
+        _check_line(table[key], 300, f"{name}: {key!r}")
+    for note in table["notes"]:
+        _check_line(note, 2000, f"{name}: each of 'notes'")
     DataSpec.of(table["data"])
     SplitRule.of(table["split"], name)
     _check_figure(table["figure"], name)
@@ -167,8 +178,13 @@ def _made(table: dict[str, Any], name: str, is_stand_in: bool) -> Experiment:
     for each in table["measures"]:
         _check_type(each, str, f"{name}: a measure")
         measure(each)
-    parts = {"bits": tuple(table["bits"]), "measures": tuple(table["measures"])}
+    parts = {key: tuple(table[key]) for key in ("bits", "measures", "notes")}
     return Experiment(name, is_stand_in=is_stand_in, **(table | parts))
+
+
+def _check_line(text: Any, longest: int, what: str) -> None:
+    if not isinstance(text, str) or not text.isprintable() or len(text) > longest:
+        raise InputError(f"{what} must be one line of text; got {str(text)[:80]!r}")
 
 
 def _check_figure(figure: dict[str, Any], name: str) -> None:

@@ -14,13 +14,14 @@ from isch.distances import HAMMING
 from isch.errors import ParameterError, unknown
 from isch.evaluate import peers
 from isch.evaluate.prepare import Material
-from isch.evaluate.rankers import AsymmetricRanker, CodeRanker, search_floats
+from isch.evaluate.rankers import AngleRanker, AsymmetricRanker, CodeRanker, search_floats
 from isch.evaluate.ranking import Ranker
 from isch.evaluate.sharing import Shared, sharing
 from isch.features import Features
 from isch.hashing.isch import ISCH
 
-RANKINGS = ("own", "hamming", "asymmetric")  # by the hasher's own distance, by Hamming, by real-valued queries
+RANKINGS = ("own", "hamming", "asymmetric", "real")  # codes by the hasher's own distance, by Hamming, by real-valued
+# queries; or no codes at all: the real values whose signs they are, by angle
 
 
 class Method(Protocol):
@@ -48,7 +49,7 @@ class Method(Protocol):
 
 
 class HasherMethod:
-    """A hasher of this package, ranked by its own distance, by Hamming, or asymmetrically."""
+    """A hasher of this package, ranked in one of several ways."""
 
     def __init__(self, name: str, parameters: dict[str, Any], n_bits: int, seed: int, shared: Shared) -> None:
         given = dict(parameters)
@@ -71,8 +72,10 @@ class HasherMethod:
         self._codes = self._hasher.transform(material.database)
 
     def ranker(self, material: Material) -> Ranker:
-        self._ranker: CodeRanker | AsymmetricRanker
-        if self._ranking == "asymmetric":
+        self._ranker: CodeRanker | AsymmetricRanker | AngleRanker
+        if self._ranking == "real":
+            self._ranker = AngleRanker(*map(self._hasher.project, (material.queries, material.database)))
+        elif self._ranking == "asymmetric":
             self._ranker = AsymmetricRanker(self._hasher.project(material.queries), self._codes)
         else:
             distance = HAMMING if self._ranking == "hamming" else self._hasher.distance
@@ -100,7 +103,7 @@ class HasherMethod:
 
     @property
     def item_bytes(self) -> float:
-        return packed.width(self._hasher.n_bits)
+        return 4 * self._hasher.n_bits if self._ranking == "real" else packed.width(self._hasher.n_bits)
 
 
 def learned_bytes(hasher: Any) -> int:

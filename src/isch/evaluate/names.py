@@ -6,6 +6,7 @@ METHODS = {
     "isch": "ISCH",
     "isch-paper": "ISCH (the paper's τ)",
     "isch-asymmetric": "ISCH (real-valued query)",
+    "isch-real": "ISCH (before the signs)",
     "2-norm": "2-norm",
     "sign": "signs of all dimensions",
     "threshold": "x > 0 of all dimensions",

@@ -23,7 +23,8 @@ from isch.features.arrays import ArrayFeatures
 from isch.features.base import Subset
 from isch.files import replacing
 
-MEMORY_LIMIT = 8 << 30  # a larger database stays on disk and is streamed
+MEMORY_LIMIT = 4 << 30  # a larger database, in single precision, stays on disk and is streamed
+PRECISIONS = ("single", "half")  # of dense features that are computed; sparse ones are always single
 NORMALISATIONS = ("none", "l2", "centre-l2")
 
 
@@ -42,6 +43,7 @@ class DataSpec:
     options: dict[str, Any]
     descriptor: str | None
     descriptor_options: dict[str, Any]
+    precision: str
     normalise: str
 
     @classmethod
@@ -52,6 +54,7 @@ class DataSpec:
             "options": {},
             "descriptor": None,
             "descriptor_options": {},
+            "precision": "single",
             "normalise": "none",
         }
         for key in table:
@@ -66,6 +69,8 @@ class DataSpec:
                 raise unknown("descriptor", part, describe.DESCRIPTORS)
         if spec.normalise not in NORMALISATIONS:
             raise unknown("normalisation", spec.normalise, NORMALISATIONS)
+        if spec.precision not in PRECISIONS:
+            raise unknown("precision", spec.precision, PRECISIONS)
         return spec
 
     def load(self) -> Dataset:

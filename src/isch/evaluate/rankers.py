@@ -1,4 +1,4 @@
-"""What ranks the database: codes by a distance between them, codes by real-valued queries, vectors by the 2-norm."""
+"""What ranks the database: codes by a distance between them or by real-valued queries, vectors by 2-norm or angle."""
 
 import tempfile
 from pathlib import Path
@@ -75,6 +75,23 @@ class EuclideanRanker:
         out += self._norms
         out += np.einsum("ij,ij->i", block, block)[:, None]
         return np.asarray(np.maximum(out, 0, out=out))
+
+
+class AngleRanker(EuclideanRanker):
+    """Ranks real vectors by their angle to the query: what Hamming distances of their signs estimate."""
+
+    def __init__(self, queries: NDArray[np.float32], items: NDArray[np.float32]) -> None:
+        super().__init__(_unit(queries), _unit(items))
+
+    def search(self, k: int) -> int:
+        """Find the k nearest of some queries; gives their number."""
+        return search_floats(self, k)
+
+
+def _unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The rows at length one, in their place; zero stays zero."""
+    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    return rows
 
 
 class SparseEuclideanRanker:

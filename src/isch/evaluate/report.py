@@ -27,6 +27,7 @@ def section(summary: Summary, figure: str) -> str:
         f"## {plain(e.title)}",
         f"{_source(summary)}{command}. {_stored(summary)}{_stale(summary)}",
         verdict(summary),
+        *map(plain, e.notes),
         f"![{plain(e.title)}]({quote(figure)}.svg)",
         curves,
         *headline,
@@ -82,7 +83,8 @@ def write_table(summary: Summary, folder: Path) -> Path:
 
 INTRODUCTION = """# Results
 
-`isch bench report` writes this page and its figures from the tables in `results/`, and from nothing else.
+`isch bench report` writes this page and its figures from the tables in `results/`, and from the files of the
+experiments.
 
 * Methods learn from the database alone, without labels. Queries are never in the database.
 * Each seed draws other queries, and other random numbers for the method.
