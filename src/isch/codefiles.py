@@ -26,7 +26,7 @@ from isch.errors import FileError, require
 from isch.features import Block, Features, Span, npy
 from isch.features.file import in_our_words
 from isch.files import replacing, sync
-from isch.hashing.base import Encoding
+from isch.hashing.projecting import Encoding
 from isch.locks import locked
 
 RECIPE, LOCK, STORE = "recipe.json", "lock", "store"

@@ -45,6 +45,24 @@ def test_fit_encode_info(files: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert json.loads(out)["header"]["parts"][0]["learned"]["n_samples_"] == 1797
 
 
+def test_dry_run(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Says what a fit would do, writes nothing, and fails where the fit would."""
+    line = "fit features.npy --bits 20 -o model.safetensors --dry-run"
+    before = set(os.listdir())
+    code, out, _ = run(capsys, line)
+    assert code == 0
+    for word in ("k-means", "rotation 1 of 1", "trying λ*, ", "learning, ", "encoding", "at least", "measured: "):
+        assert word in out
+    code, out, _ = run(capsys, f"{line} --json --method lsh")
+    assert (code, json.loads(out)["stages"][0]["read"]) == (0, DIGITS.nbytes)
+    code, out, err = run(capsys, f"{line} --memory 1MB")
+    assert (code, out.splitlines()[0].split()) == (2, ["stage", "flops", "reads", "about"])
+    assert err.startswith("isch: features.npy: memory = 1 MB is too little for ISCH of 20 bits and 64 features; ")
+    code, _, err = run(capsys, "fit features.npy --bits 65 --method pcah -o m --dry-run")
+    assert (code, err.count("\n")) == (2, 1)
+    assert set(os.listdir()) == before
+
+
 def test_compress(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "fit features.npy --bits 48 -o model.safetensors")
     code, out, _ = run(capsys, "compress model.safetensors --bits 3 --data features.npy -o small.safetensors")
@@ -76,12 +94,13 @@ def test_a_wrong_number_of_threads_is_explained(
 
 
 def test_progress_as_json(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = run(capsys, "fit features.npy --bits 8 -o m --log-json")
+    code, _, err = run(capsys, "fit features.npy --bits 8 -o m --log-json --set dictionary=hierarchical")
     events = [json.loads(line) for line in err.splitlines()]
     assert code == 0
     assert {"mean", "k-means"} <= {event["stage"] for event in events}
     assert sum(event["event"] == "begin" for event in events) == sum(event["event"] == "end" for event in events)
-    assert {"event", "stage", "done", "total", "unit", "seconds"} == set(events[0])
+    assert {"event", "stage", "done", "total", "unit", "seconds", "overall", "seconds_left"} == set(events[0])
+    assert events[-1]["overall"] == 1
 
 
 def test_other_methods(files: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """Progress as a user sees it."""
 
+import json
 import os
 import subprocess
 import sys
@@ -33,6 +34,30 @@ def test_plain_lines_tell_what_is_left(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert first.startswith("work: 0 of 4 rows, 0 rows/s")
     assert second.startswith("work: 2 of 4 rows, ")
     assert second.endswith(" rows/s, 0 s left")
+
+
+def test_planned_stages_have_one_time_left(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """In plain lines, in JSON, and as the first line of a display."""
+    monkeypatch.setattr(shown, "LINE_SECONDS", 0)
+    stages = [("first", 10.0), ("second", 30.0)]
+    for reporter in (shown.Lines(), shown.JsonLines()):
+        with progress.listen(reporter), progress.planned(stages):
+            for label, _ in stages:
+                with progress.task(label, 2, "rows") as advance:
+                    advance(1)
+    first, second, *lines = capsys.readouterr().err.splitlines()
+    assert first.startswith("12% of all, ")
+    assert "left; first: 1 of 2 rows, " in first
+    assert second.startswith("62% of all, ")
+    assert second.count(" left") == 1
+    told = [json.loads(line) for line in lines]
+    assert [line["overall"] for line in told] == [0, 0.125, 0.25, 0.25, 0.625, 1]
+    assert [line["seconds_left"] > 0 for line in told] == [True] * 5 + [False]
+    with shown.Bars() as bars, progress.listen(bars), progress.planned(stages):
+        with progress.task("first", 2) as advance:
+            advance(1)
+        (task, _) = bars._display.tasks
+        assert (task.description, task.completed) == ("all stages", 25)
 
 
 def test_work_of_unknown_length(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

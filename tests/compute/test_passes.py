@@ -17,7 +17,8 @@ from isch.compute.rows import Centring, Differing, RowSum
 from isch.errors import InputError
 from isch.features import Block
 from isch.hashing import bpbc, cbe, dictionary, pca, rotation, sh, sklsh, sph
-from isch.hashing.base import Linear, Projecting
+from isch.hashing.base import Linear
+from isch.hashing.projecting import Projecting
 
 X = np.random.default_rng(0).standard_normal((3000, 12)).astype(np.float32)
 

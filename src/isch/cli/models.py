@@ -35,10 +35,15 @@ def fit(
     checkpoint: Annotated[
         Path | None, typer.Option(help="A folder for finished stages; the same command goes on from them.")
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what it would do, how long it would take, and what cannot work.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="With --dry-run: print JSON.")] = False,
     log_json: LogJson = False,
     force: Force = False,
 ) -> None:
     """Learn a hashing model from features."""
+    from isch.cli import plans
     from isch.cli.cluster import workers
     from isch.cli.info import model_facts
     from isch.cli.progress import shown
@@ -50,6 +55,11 @@ def fit(
     target = claim(output, [features], force)
     model = hasher(method, **{"n_bits": bits, "random_state": seed} | settings(option))
     with shown(log_json), workers(cluster):
+        plan = model.plan(features, memory=memory, checkpoint=checkpoint, output=output, measured=dry_run)
+        if dry_run:
+            plans.show(plan, json)
+            return
+        plan.refuse()
         encoder = Encoder(model.fit(features, memory=memory, checkpoint=checkpoint), describer_of(features))
         encoder.save(path := target.path)
         if checkpoint is not None:

@@ -1,4 +1,4 @@
-"""Progress at the command line, on stderr: one display of all stages on a terminal, plain lines elsewhere."""
+"""Progress at the command line, on stderr: one bar and the stages below it on a terminal, plain lines elsewhere."""
 
 import json
 import sys
@@ -13,6 +13,7 @@ from isch import progress
 
 LINE_SECONDS = 10  # between two plain lines of one stage
 KEPT_STAGES = 4  # finished ones that stay on the screen
+PARTS = 100  # of the bar of all stages
 
 
 @contextmanager
@@ -30,7 +31,7 @@ def shown(log_json: bool = False) -> Iterator[None]:
 
 
 class Bars:
-    """A line per stage: the one at work with its bar and the time it still takes, the last few with the time they took.
+    """A line for all stages, where they were planned, and one per stage: the one at work and the last few.
 
     Nothing of it stays on the screen when the work is done.
     """
@@ -49,6 +50,7 @@ class Bars:
         here = sys.stdout is not None and sys.stdout.isatty()  # else what is printed goes elsewhere, past the display
         self._display = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=here)
         self._finished: deque[Any] = deque()
+        self._whole: Any = None
         self._display.start()
         return self
 
@@ -59,59 +61,80 @@ class Bars:
 
     @contextmanager
     def task(self, label: str, total: int, unit: str) -> Iterator[progress.Advance]:
+        self._show_whole()
         stage = self._display.add_task(label, total=total or None, unit=unit, state="")
         clock = Clock(total)
 
         def advance(n: int) -> None:
             clock.advance(n)
             self._display.update(stage, advance=n, state=clock.state(unit))
+            self._show_whole()
 
         try:
             yield advance
         finally:
             self._display.update(stage, total=clock.done, state=f"in {readable(clock.seconds)}")
+            self._show_whole()
             self._finished.append(stage)
             while len(self._finished) > KEPT_STAGES:
                 self._display.remove_task(self._finished.popleft())
 
+    def _show_whole(self) -> None:
+        """The first line: all stages together, where they were planned."""
+        plan = progress.whole()
+        if plan is None:
+            return
+        if self._whole is None:
+            self._whole = self._display.add_task("all stages", total=PARTS, unit="%", state="")
+        left = f"{readable(plan.seconds_left)} left"
+        self._display.update(self._whole, completed=int(PARTS * plan.fraction), state=left)
+
 
 class Lines:
-    """A plain line now and then; nothing for a stage that is over before the first is due."""
+    """A plain line now and then; nothing for work that is over before the first is due."""
+
+    def __init__(self) -> None:
+        self._said = time.monotonic()
 
     @contextmanager
     def task(self, label: str, total: int, unit: str) -> Iterator[progress.Advance]:
         clock = Clock(total)
-        due: float = LINE_SECONDS
 
         def advance(n: int) -> None:
-            nonlocal due
             clock.advance(n)
-            if clock.seconds >= due:
-                of = f" of {total}" if total else ""
-                sys.stderr.write(f"{label}: {clock.done}{of} {unit or 'steps'}, {clock.state(unit)}\n")
-                due = clock.seconds + LINE_SECONDS
+            if self._due():
+                plan, of = progress.whole(), f" of {total}" if total else ""
+                whole = f"{plan.fraction:.0%} of all, {readable(plan.seconds_left)} left; " if plan else ""
+                sys.stderr.write(f"{whole}{label}: {clock.done}{of} {unit or 'steps'}, {clock.state(unit)}\n")
 
         yield advance
 
+    def _due(self) -> bool:
+        due = time.monotonic() >= self._said + LINE_SECONDS
+        if due:
+            self._said = time.monotonic()
+        return due
 
-class JsonLines:
+
+class JsonLines(Lines):
     """A line of JSON when a stage begins and ends, and now and then between."""
 
     @contextmanager
     def task(self, label: str, total: int, unit: str) -> Iterator[progress.Advance]:
         clock = Clock(total)
-        due: float = LINE_SECONDS
 
         def say(event: str) -> None:
             line = {"event": event, "stage": label, "done": clock.done, "total": total or None, "unit": unit or "steps"}
-            sys.stderr.write(json.dumps({**line, "seconds": round(clock.seconds, 3)}, ensure_ascii=False) + "\n")
+            line["seconds"] = round(clock.seconds, 3)
+            plan = progress.whole()
+            if plan is not None:
+                line |= {"overall": round(plan.fraction, 4), "seconds_left": round(plan.seconds_left, 1)}
+            sys.stderr.write(json.dumps(line, ensure_ascii=False) + "\n")
 
         def advance(n: int) -> None:
-            nonlocal due
             clock.advance(n)
-            if clock.seconds >= due:
+            if self._due():
                 say("progress")
-                due = clock.seconds + LINE_SECONDS
 
         say("begin")
         yield advance
@@ -135,9 +158,9 @@ class Clock:
         return time.monotonic() - self._start
 
     def state(self, unit: str) -> str:
-        """Speed and time left, in words."""
+        """Speed and time left, in words; without the latter where a plan says when all is done."""
         rate = f"{self.done / max(self.seconds, 1e-3):.3g} {unit or 'steps'}/s"
-        if not self.total or not self.done:
+        if not self.total or not self.done or progress.whole() is not None:
             return rate
         left = self.seconds / self.done * max(0, self.total - self.done)
         return f"{rate}, {readable(left)} left"

@@ -10,6 +10,8 @@ connection.py the connection to one
 memory.py     a bound on memory
 checkpoint.py finished stages on disk
 rows.py       the passes that many methods share
+work.py       what work costs
+speeds.py     how fast it is done
 """
 
 from isch.compute import checkpoint, memory
@@ -27,16 +29,21 @@ from isch.compute.passes import (
     refuse_unfinite,
     run,
 )
-from isch.compute.rows import TOO_LARGE, load, mean, refuse_constant, row_sum, sample
+from isch.compute.rows import TOO_LARGE, load, load_work, mean, mean_work, refuse_constant, row_sum, sample
 from isch.compute.threads import n_threads, parallel, together
+from isch.compute.work import EIGH_FLOPS, SVD_FLOPS, Size, Stage
 
 __all__ = [
+    "EIGH_FLOPS",
+    "SVD_FLOPS",
     "TOO_LARGE",
     "Arrays",
     "Executor",
     "Job",
     "Pass",
     "Reduction",
+    "Size",
+    "Stage",
     "Sum",
     "Threads",
     "block_rows",
@@ -44,7 +51,9 @@ __all__ = [
     "collect",
     "iterate",
     "load",
+    "load_work",
     "mean",
+    "mean_work",
     "memory",
     "n_threads",
     "parallel",

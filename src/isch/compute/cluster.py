@@ -114,9 +114,12 @@ class Cluster(Executor):
             while waiting:
                 yield waiting.popleft().result()
 
-    def _ahead(self) -> int:
+    def n_threads(self) -> int:
         threads: dict[str, int] = self.client.nthreads()
-        return AHEAD * max(1, sum(threads.values()))
+        return max(1, sum(threads.values()))
+
+    def _ahead(self) -> int:
+        return AHEAD * self.n_threads()
 
 
 class _Sent:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from isch.compute import totals
 from isch.compute.passes import Job, P, Reduction, T
-from isch.compute.threads import parallel
+from isch.compute.threads import n_threads, parallel
 from isch.features import Features
 from isch.progress import Advance
 
@@ -32,6 +32,10 @@ class Executor(ABC):
                 yield result
 
         return totals.total(job, work, results())
+
+    def n_threads(self) -> int:
+        """How many blocks are worked on at once."""
+        return n_threads()
 
 
 class Threads(Executor):

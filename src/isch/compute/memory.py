@@ -91,16 +91,17 @@ def empty(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
         It needs a file, and the disk has no room for it.
     """
     size = math.prod(shape) * np.dtype(dtype).itemsize
-    return np.empty(shape, dtype) if _fits(size) else _in_a_file(shape, dtype, size)
+    return np.empty(shape, dtype) if fits(size) else _in_a_file(shape, dtype, size)
 
 
 def zeros(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     """As ``empty``, all zeros."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
-    return np.zeros(shape, dtype) if _fits(size) else _in_a_file(shape, dtype, size)
+    return np.zeros(shape, dtype) if fits(size) else _in_a_file(shape, dtype, size)
 
 
-def _fits(size: int) -> bool:
+def fits(size: int) -> bool:
+    """Whether an array of so many bytes lies in memory."""
     asked = _bound.get()
     return size <= (bound() // 2 if asked is None else asked // SHARE)
 

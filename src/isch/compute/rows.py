@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from isch.compute import checkpoint, memory
 from isch.compute.passes import Arrays, Pass, Sum, collect, iterate, run
+from isch.compute.work import Size, Stage
 from isch.errors import InputError
 from isch.features import Block, Features, Subset, dense, finite
 
@@ -17,6 +18,11 @@ def mean(features: Features) -> NDArray[np.float64]:
     """The mean row."""
     (found,) = checkpoint.stage("mean", None, lambda: (run(RowSum(features.shape[1]), features)[0] / len(features),))
     return found
+
+
+def mean_work(size: Size) -> Stage:
+    """What ``mean`` costs: one pass over all n rows."""
+    return Stage("mean", read=size.bytes(), kept=8 * size.columns)
 
 
 def sample(features: Features, n: int, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -31,6 +37,11 @@ def load(features: Features, rows: NDArray[np.intp], mean: NDArray[np.float64]) 
     out: NDArray[np.float32] = memory.empty((len(rows), features.shape[1]), np.float32)
     collect(Centring(mean, features.where), Subset(features, rows), out)
     return out
+
+
+def load_work(size: Size, rows: int) -> Stage:
+    """What ``load`` costs: s rows of d values in single precision."""
+    return Stage("loading", read=size.bytes(rows), array=4 * rows * size.columns)
 
 
 def refuse_constant(features: Features) -> None:

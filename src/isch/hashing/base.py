@@ -7,28 +7,29 @@ saving are written once, here.
 
 import importlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass
 from numbers import Integral
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isch import codes, compute, distances, learned
+from isch import codes, compute, distances, learned, progress
 from isch import features as feature_sources
 from isch.codes import Codes
+from isch.compute import Size, Stage
 from isch.errors import InputError, ParameterError
-from isch.features import Block, Features, dense, finite
+from isch.features import Block, Features, dense
+from isch.hashing.plan import Plan, plan
+from isch.hashing.projecting import Encoding, Projecting, Projector, centred
 from isch.lazy import issparse
 from isch.learned import Array, Expected, Optional
 from isch.learner import Learner
 from isch.models import Part
 from isch.parameters import Interval
 from isch.rounded import Rounded
-
-Projector = Callable[[Block], NDArray[np.floating[Any]]]  # a function or an object of plain data, so that it pickles
 
 
 class Hasher(Learner):
@@ -78,20 +79,46 @@ class Hasher(Learner):
             A parameter or the data cannot be used: fewer than two rows, all rows equal, or values that are not
             finite.
         """
-        self._check_parameters()
-        importlib.import_module("scipy.linalg")  # only a BLAS that is loaded can be limited to one thread
-        features = self._open(X, reset=True)
-        self.n_samples_ = len(features)
-        if len(features) < 2:
-            raise InputError(f"{features.where}: n_samples = 1; {self._label} needs at least 2 rows to learn from")
+        features = self._learnable(X)
         recipe = {"method": self.name, "revision": self.revision, "features": features.version()}
         stages = compute.checkpoint.at(checkpoint, recipe | {"parameters": self.get_params()})
-        with compute.memory.bounded(memory) as bound, stages:
-            if memory is not None:
-                self._check_memory(features, bound)
-            compute.refuse_constant(features)
-            self._fit(features)
+        with compute.memory.bounded(memory):
+            work = plan(self, features, given=memory is not None, checkpoint=checkpoint, measured=False)
+            work.refuse()
+            with stages, progress.planned(work.weights()):
+                compute.refuse_constant(features)
+                self._fit(features)
         return self
+
+    def plan(
+        self,
+        X: Any,
+        *,
+        memory: str | int | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        output: str | os.PathLike[str] | None = None,
+        measured: bool = True,
+    ) -> Plan:
+        """Find out what ``fit`` would do with the same arguments, and how long it would take.
+
+        Parameters
+        ----------
+        X, memory, checkpoint
+            As for ``fit``.
+        output : path, optional
+            Where the model will be saved.
+        measured : bool
+            Whether to estimate the time from a second of real work; otherwise from what usual machines do.
+
+        Returns
+        -------
+        Plan
+            Its stages with their flops and bytes, memory, disk, an estimate of the time, and what cannot work.
+        """
+        features = copy(self)._learnable(X)
+        with compute.memory.bounded(memory):
+            found = plan(self, features, given=memory is not None, checkpoint=checkpoint, measured=measured)
+        return found if output is None else found.saved_to(Path(output))
 
     def transform(self, X: Any, *, exact: bool = True) -> Codes:
         """Compute the codes of features.
@@ -212,19 +239,22 @@ class Hasher(Learner):
         """Learn from checked features of at least two rows."""
         raise NotImplementedError
 
-    def _least_memory(self, features: Features) -> int:
-        """About how many bytes learning takes, whatever lies in files: blocks at work, and the model twice."""
-        d, threads = features.shape[1], compute.n_threads()
-        block = compute.block_rows(d) * d
-        return threads * 3 * 4 * block + (2 * threads + 1) * features.dtype.itemsize * block + 2 * 4 * d * self.n_bits
+    def _check_size(self, features: Features) -> None:
+        """Refuse features of a size that cannot be learned from; classes add limits of their own."""
+        if len(features) < 2:
+            raise InputError(f"{features.where}: n_samples = 1; {self._label} needs at least 2 rows to learn from")
 
-    def _check_memory(self, features: Features, bound: int) -> None:
-        least, readable = self._least_memory(features), compute.memory.readable
-        if bound < least:
-            raise InputError(
-                f"{features.where}: memory = {readable(bound)} is too little for {self._label} of {self.n_bits} bits "
-                f"and {features.shape[1]} features; expected at least {readable(least)}"
-            )
+    def _work(self, size: Size) -> list[Stage]:
+        """What ``_fit`` costs: its stages in their order, under the labels that progress shows."""
+        raise NotImplementedError
+
+    def _encoding_work(self, size: Size) -> Stage:
+        """What encoding costs: by default, a product with a matrix (d, m)."""
+        return Stage("encoding", 2.0 * size.rows * size.columns * self.n_bits, read=size.bytes())
+
+    def _model_bytes(self, size: Size) -> float:
+        """About how large the model is: by default, a mean and a matrix (d, m)."""
+        return 8 * size.columns + 4 * size.columns * self.n_bits
 
     def _projector(self) -> Projector:
         """A callable from a block of rows to the values (rows, n_bits) whose signs are the bits; it must pickle."""
@@ -235,6 +265,15 @@ class Hasher(Learner):
         if not exact and isinstance(projector, Linear):
             projector = projector.quick()
         return Projecting(projector, features.where)
+
+    def _learnable(self, X: Any) -> Features:
+        """Open ``X`` to learn from it, with parameters that fit it."""
+        self._check_parameters()
+        importlib.import_module("scipy.linalg")  # only a BLAS that is loaded can be limited to one thread
+        features = self._open(X, reset=True)
+        self.n_samples_ = len(features)
+        self._check_size(features)
+        return features
 
     def _open_fitted(self, X: Any) -> Features:
         self._check_fitted()
@@ -347,41 +386,6 @@ class Linear:
         from isch.hashing.quick import ByteLinear, available
 
         return ByteLinear(self) if available() else self
-
-
-@dataclass(frozen=True)
-class Projecting(compute.Pass[NDArray[np.float32]]):
-    """The values whose signs are the bits."""
-
-    projector: Projector
-    where: str
-
-    label = "projecting"
-
-    def block(self, block: Block, _: int) -> NDArray[np.float32]:
-        values = self.projector(block).astype(np.float32, copy=False)
-        if not finite(values):
-            raise InputError(f"{self.where}: {compute.TOO_LARGE}")
-        return values
-
-
-@dataclass(frozen=True)
-class Encoding(compute.Pass[Codes]):
-    """Packed codes."""
-
-    projecting: Projecting
-
-    label = "encoding"
-
-    def block(self, block: Block, start: int) -> Codes:
-        return codes.pack(self.projecting.block(block, start) >= 0)
-
-
-def centred(block: NDArray[Any], mean: NDArray[np.float64]) -> NDArray[np.float32]:
-    """A dense block minus the mean; double precision is rounded to single only after the subtraction."""
-    if block.dtype == np.float64:
-        return (block - mean).astype(np.float32)
-    return block.astype(np.float32, copy=False) - mean.astype(np.float32)
 
 
 def _plain(X: Any) -> bool:

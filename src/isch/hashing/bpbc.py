@@ -6,7 +6,7 @@ one of size d × m. It equals the code of the Kronecker product R₁ ⊗ R₂.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, ClassVar
 
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from isch import compute, progress
 from isch.errors import InputError
 from isch.features import Block, Features, dense
-from isch.hashing.base import Hasher, Projector, centred
+from isch.hashing.base import Hasher
+from isch.hashing.projecting import Projector, centred
 from isch.hashing.rotation import procrustes, random
 from isch.learned import Array, Expected
 from isch.parameters import BITS, POSITIVE
@@ -89,11 +90,39 @@ class BPBC(Hasher):
         self.max_samples = max_samples
         self.random_state = random_state
 
-    def _fit(self, features: Features) -> None:
-        d = features.shape[1]
+    def _check_size(self, features: Features) -> None:
+        super()._check_size(features)
+        self._shapes(features.shape[1])
+
+    def _shapes(self, d: int) -> tuple[Pair, Pair]:
+        """(shape, code shape) for d features."""
         shape = _checked("shape", self.shape, d, "the number of features")
         code_shape = _checked("code_shape", self.code_shape, self.n_bits, "n_bits")
-        shape, code_shape = choose_shapes(d, self.n_bits, shape, code_shape)
+        return choose_shapes(d, self.n_bits, shape, code_shape)
+
+    def _work(self, size: compute.Size) -> list[compute.Stage]:
+        if not self.learn:
+            return [compute.mean_work(size)]
+        rows, (shape, code_shape) = min(size.rows, self.max_samples), self._shapes(size.columns)
+        (d1, d2), (c1, c2) = shape, code_shape
+        solving = self.n_iter * compute.SVD_FLOPS * (d1 * c1 * min(d1, c1) + d2 * c2 * min(d2, c2))
+        round_ = 2.0 * d2 * c1 * (d1 + 2 * c2) + 2.0 * d1 * c2 * (d2 + c1)
+        held = 4 * rows * (2 * size.columns + self.n_bits)
+        learned = compute.Stage("bilinear projections", self.n_iter * rows * round_, solving, memory=held)
+        orders = 2 if self.code_shape is None and turnable(shape, code_shape) else 1
+        loading = replace(compute.load_work(size, rows), memory=4 * rows * size.columns)
+        return [compute.mean_work(size), loading, *[learned] * orders]
+
+    def _encoding_work(self, size: compute.Size) -> compute.Stage:
+        (d1, d2), (c1, c2) = self._shapes(size.columns)
+        cheaper = 2.0 * min(d1 * c2 * (d2 + c1), d2 * c1 * (d1 + c2))
+        return compute.Stage("encoding", size.rows * cheaper, read=size.bytes())
+
+    def _model_bytes(self, size: compute.Size) -> float:
+        return 8 * size.columns + 4 * sum(d * c for d, c in zip(*self._shapes(size.columns), strict=True))
+
+    def _fit(self, features: Features) -> None:
+        shape, code_shape = self._shapes(features.shape[1])
         rng = self._rng()
         self.mean_ = compute.mean(features)
         left, right = start(shape, code_shape, rng)

@@ -5,7 +5,8 @@ convolution, so encoding takes O(d log d) time and the model O(d) memory. Learni
 in the Fourier domain each frequency of r has its own exact solution.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 from isch import compute, progress
 from isch.features import Block, Features, dense
 from isch.hashing import pca
-from isch.hashing.base import Hasher, Projector, centred
+from isch.hashing.base import Hasher
+from isch.hashing.projecting import Projector, centred
 from isch.learned import Array, Expected
 from isch.parameters import BITS, POSITIVE, Interval
 
@@ -80,9 +82,25 @@ class CBE(Hasher):
         self.max_samples = max_samples
         self.random_state = random_state
 
+    def _check_size(self, features: Features) -> None:
+        super()._check_size(features)
+        pca.check_limit(self._label, self.n_bits, features.shape[1])
+
+    def _work(self, size: compute.Size) -> list[compute.Stage]:
+        rows = min(size.rows, self.max_samples)
+        loading = replace(compute.load_work(size, rows), memory=8 * rows * size.columns)
+        solving = (3 * self.n_iter + 1) * rows * transform_flops(size.columns)
+        learned = compute.Stage("circulant matrix", solving=solving, memory=8 * rows * size.columns)
+        return [compute.mean_work(size), *([loading, learned] if self.learn else [])]
+
+    def _encoding_work(self, size: compute.Size) -> compute.Stage:
+        return compute.Stage("encoding", solving=2 * size.rows * transform_flops(size.columns), read=size.bytes())
+
+    def _model_bytes(self, size: compute.Size) -> float:
+        return 16 * size.columns
+
     def _fit(self, features: Features) -> None:
         d = features.shape[1]
-        pca.check_limit(self._label, self.n_bits, d)
         rng = self._rng()
         self.mean_ = compute.mean(features)
         self.flips_ = rng.choice(np.array([-1, 1], np.float32), d)
@@ -115,6 +133,11 @@ class Circulant:
         rows = centred(dense(block, None), self.mean)
         rows *= self.flips
         return circulant_products(rows, self.spectrum, self.n_bits)
+
+
+def transform_flops(d: int) -> float:
+    """Of a Fourier transform of d real values."""
+    return 2.5 * d * math.log2(max(2, d))
 
 
 def circulant_products(X: NDArray[np.float32], spectrum: Spectra, count: int) -> NDArray[np.float32]:

@@ -44,6 +44,14 @@ def flat(X: NDArray[np.float32], n_atoms: int, n_iter: int, rng: np.random.Gener
     return normalise(centres)
 
 
+def flat_work(size: compute.Size, n_atoms: int, n_iter: int) -> list[compute.Stage]:
+    """What loading s rows and ``flat`` cost: k-means in the original space."""
+    s, d, _ = size
+    products = 2.0 * s * d * n_atoms * n_iter
+    kept = 4 * n_atoms * d
+    return [compute.load_work(size, s), compute.Stage("k-means", products, memory=3 * kept, kept=kept)]
+
+
 def hierarchical(
     features: Features, mean: NDArray[np.float64], tree: Tree, n_iter: int, rng: np.random.Generator
 ) -> Atoms:
@@ -59,6 +67,21 @@ def hierarchical(
     families = [_families(leaves, level) for level in levels[:-1]]
     (atoms,) = checkpoint.stage("atoms", None, lambda: (_atoms(features, mean, leaves, families),))
     return atoms
+
+
+def tree_work(size: compute.Size, tree: Tree, n_atoms: int, n_iter: int) -> list[compute.Stage]:
+    """What ``hierarchical`` costs: a pass for the proxies, k-means on them level by level, a pass for the atoms."""
+    s, d, _ = size
+    width = min(tree.projection_dim, d)
+    proxies, held = width * tree.n_levels, 4 * s * width * (tree.n_levels + 1)
+    labels = ["k-means", *(f"splitting, level {h}" for h in range(2, tree.n_levels + 1))]
+    once = 2.0 * s * width * tree.n_branches * n_iter
+    array, drawn = 4 * s * proxies, 8 * d * proxies
+    return [
+        compute.Stage("proxies", 2.0 * s * d * proxies, read=size.bytes(), array=array, memory=drawn),
+        *(compute.Stage(label, once * 2**h, memory=held) for h, label in enumerate(labels)),
+        compute.Stage("atoms", 2.0 * s * d, read=size.bytes(), array=4 * n_atoms * d, kept=4 * n_atoms * d),
+    ]
 
 
 def _atoms(
@@ -137,7 +160,7 @@ def _cluster(Y: list[NDArray[np.float32]], tree: Tree, n_iter: int, rng: np.rand
         threshold = max(tree.min_split or parts, parts)
         labels = np.empty_like(levels[-1])
         n_labels = 0
-        with progress.task(f"splitting, level {h + 1}", levels[-1].max() + 1, "clusters") as advance:
+        with progress.task(f"splitting, level {h + 1}", int(levels[-1].max()) + 1, "clusters") as advance:
             for members in _members(levels[-1]):
                 split = kmeans.fit(Y[h][members], parts, n_iter, rng)[1] if len(members) >= threshold else 0
                 labels[members] = n_labels + split

@@ -13,6 +13,8 @@ rank. Bit i of x is [L*_i (x − μ) ≥ 0].
 
 import math
 import warnings
+from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
@@ -20,11 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch import compute
+from isch.compute import Size, Stage
 from isch.errors import InputError, IschWarning, ParameterError
 from isch.features import Features, Subset
-from isch.hashing import diagnostics, dictionary, lambda_star, nested, rotation, spectrum
-from isch.hashing.base import Linear, LinearHasher, Projecting
+from isch.hashing import diagnostics, dictionary, lambda_star, nested, pca, rotation, spectrum
+from isch.hashing.base import Linear, LinearHasher
 from isch.hashing.dictionary import Atoms, Tree
+from isch.hashing.projecting import Projecting
 from isch.hashing.spectrum import Spectrum
 from isch.learned import Array, Expected, Optional
 from isch.parameters import BITS, POSITIVE, Interval, StrOptions
@@ -157,20 +161,77 @@ class ISCH(LinearHasher):
         self.keep_dictionary = keep_dictionary
         self.random_state = random_state
 
-    def _fit(self, features: Features) -> None:
-        rng = self._rng()
+    def _check_size(self, features: Features) -> None:
+        super()._check_size(features)
         if self.nested and self.block_size:
             raise ParameterError(f"nested=True learns one rotation without blocks; got block_size = {self.block_size}")
         if self.n_bits % (self.block_size or 1):
             raise ParameterError(f"block_size must divide n_bits = {self.n_bits}; got {self.block_size}")
+
+    def _work(self, size: Size) -> list[Stage]:
+        """Of s rows, k atoms, m bits and Q blocks; beyond min(k, d) eigenpairs there are none."""
+        n, d, _ = size
+        sample = size._replace(rows=min(n, self.max_samples))
+        atoms, dictionary_work = self._dictionary_work(sample)
+        pairs = min(self.n_bits, atoms, d)
+        blocks = self._n_blocks(pairs)
+        spectrum_work = spectrum.work(self._spectrum_kind((atoms, d)), (atoms, d), self._n_pairs(), blocks)
+        after = self._choice_work(sample, pairs, min(self._n_pairs(), atoms, d), blocks) if self.tau == "auto" else []
+        rows = min(sample.rows, max(2, ROTATION_VALUES // self.n_bits))
+        projected = pca.project_work(sample, rows, pairs)
+        after.append(replace(projected, array=projected.array * 5 / 4))  # the signs take a quarter of the values
+        learn = nested.work if self.nested else rotation.work
+        for number in range(1, blocks + 1):
+            label = f"rotation {number} of {blocks}"
+            after += learn(rows, pairs // blocks, self.n_bits // blocks, self.n_iter, label)
+        held = 8 * d * self.n_bits  # of eigenvectors twice, or W and L
+        after = [replace(stage, memory=stage.memory + held) for stage in after]
+        return [compute.mean_work(size), *dictionary_work, *spectrum_work, *after]
+
+    def _dictionary_work(self, sample: Size) -> tuple[int, list[Stage]]:
+        """(number of atoms, what learning them costs)."""
+        s, d, _ = sample
+        if self._dictionary_kind((s, d)) == "flat":
+            atoms = min(self.n_atoms or 2 * d, s)
+            return atoms, dictionary.flat_work(sample, atoms, KMEANS_ITERATIONS)
+        tree = self._tree((s, d))
+        atoms = min(dictionary.tree_size(tree.n_branches, tree.n_levels), 2 * s)
+        return atoms, dictionary.tree_work(sample, tree, atoms, KMEANS_ITERATIONS)
+
+    def _choice_work(self, sample: Size, pairs: int, width: int, blocks: int) -> list[Stage]:
+        """What choosing λ* costs: projections on the pairs of codes, then on further ones, and the choice."""
+        rows = min(sample.rows, lambda_star.SAMPLE_ROWS)
+        projections = [pca.project_work(sample, rows, count) for count in (pairs, width - pairs) if count]
+        return projections + lambda_star.work(rows, width, pairs // blocks, self.n_bits // blocks)
+
+    def _fit(self, features: Features) -> None:
+        rng = self._rng()
         self.mean_ = compute.mean(features)
         sample = Subset(features, compute.sample(features, self.max_samples, rng))
         self.dictionary_ = self._learn_dictionary(sample, rng)
-        auto = "exact" if min(self.dictionary_.shape) <= EXACT_LIMIT else "randomized"
-        self.spectrum_kind_ = auto if self.spectrum == "auto" else self.spectrum
+        self.spectrum_kind_ = self._spectrum_kind(self.dictionary_.shape)
         found = compute.checkpoint.stage("spectrum", rng, lambda: self._decompose(self.dictionary_, rng).arrays())
         pairs = self._weighed(Spectrum.of(*found), sample, rng)
         self._rotate(pairs, sample, rng)
+
+    def _dictionary_kind(self, shape: tuple[int, int]) -> str:
+        """Of a sample of this shape."""
+        auto = "flat" if shape[1] <= FLAT_LIMIT or shape[0] <= FEW_ROWS else "hierarchical"
+        return auto if self.dictionary == "auto" else self.dictionary
+
+    def _tree(self, shape: tuple[int, int]) -> Tree:
+        """The hierarchical dictionary of a sample of this shape."""
+        branches = self.n_branches or dictionary.branches_for(shape[1], shape[0], self.n_levels)
+        return Tree(branches, self.n_levels, self.projection_dim, self.min_split)
+
+    def _spectrum_kind(self, shape: tuple[int, int]) -> str:
+        """Of a dictionary of this shape."""
+        auto = "exact" if min(shape) <= EXACT_LIMIT else "randomized"
+        return auto if self.spectrum == "auto" else self.spectrum
+
+    def _n_pairs(self) -> int:
+        """Eigenpairs that are wanted: for the codes, and for neighbours where λ* is to be chosen."""
+        return max(self.n_bits, lambda_star.WIDTH) if self.tau == "auto" else self.n_bits
 
     def _n_blocks(self, n_pairs: int) -> int:
         """Q, from the block size ℓ: m = Q ℓ, or as few blocks as may be where nothing divides evenly."""
@@ -185,15 +246,13 @@ class ISCH(LinearHasher):
     def _learn_dictionary(self, sample: Features, rng: np.random.Generator) -> Atoms:
         """D, with a warning when it is not overcomplete."""
         n, d = sample.shape
-        auto = "flat" if d <= FLAT_LIMIT or n <= FEW_ROWS else "hierarchical"
-        self.dictionary_kind_ = auto if self.dictionary == "auto" else self.dictionary
+        self.dictionary_kind_ = self._dictionary_kind((n, d))
         if self.dictionary_kind_ == "flat":
             asked = self.n_atoms or 2 * d
             (atoms,) = compute.checkpoint.stage("atoms", rng, lambda: (self._flat(sample, min(asked, n), rng),))
         else:
-            branches = self.n_branches or dictionary.branches_for(d, n, self.n_levels)
-            asked = dictionary.tree_size(branches, self.n_levels)
-            tree = Tree(branches, self.n_levels, self.projection_dim, self.min_split)
+            tree = self._tree((n, d))
+            asked = dictionary.tree_size(tree.n_branches, tree.n_levels)
             atoms = dictionary.hierarchical(sample, self.mean_, tree, KMEANS_ITERATIONS, rng)
         self.n_atoms_asked_, self.n_atoms_ = asked, len(atoms)
         if len(atoms) == 0:
@@ -215,10 +274,8 @@ class ISCH(LinearHasher):
         """The eigenpairs that codes use, and, where λ* is to be chosen, those in which neighbours are looked for."""
         if self.spectrum_kind_ == "columns":
             return spectrum.columns(atoms, self.n_bits, self._n_blocks(min(self.n_bits, *atoms.shape)), rng)
-        count = max(self.n_bits, lambda_star.WIDTH) if self.tau == "auto" else self.n_bits
-        if self.spectrum_kind_ == "exact":
-            return spectrum.exact(atoms, count)
-        return spectrum.randomized(atoms, count, rng)
+        solve = spectrum.exact if self.spectrum_kind_ == "exact" else partial(spectrum.randomized, rng=rng)
+        return solve(atoms, self._n_pairs())
 
     def _weighed(self, wide: Spectrum, sample: Features, rng: np.random.Generator) -> Spectrum:
         """The eigenpairs that codes use, in blocks; sets λ* and τ, given or chosen."""
@@ -286,16 +343,6 @@ class ISCH(LinearHasher):
         Z *= scale
         W *= scale
         return Z
-
-    def _least_memory(self, features: Features) -> int:
-        n, d = min(self.max_samples, len(features)), features.shape[1]
-        width = max(self.n_bits, lambda_star.WIDTH) if self.tau == "auto" else self.n_bits
-        small, size = min(d, n), min(d, n, math.ceil((1 + spectrum.OVERSAMPLING) * width))
-        exact = small <= EXACT_LIMIT if self.spectrum == "auto" else self.spectrum == "exact"
-        solving = 32 * small**2 if exact else 4 * d * size + 16 * size**2
-        directions = min(small, width, self.n_atoms or small)
-        choosing = lambda_star.least_memory(n, directions) if self.tau == "auto" else 0
-        return super()._least_memory(features) + max(solving, choosing)
 
     def _learned(self) -> dict[str, Any]:
         learned = super()._learned()

@@ -60,6 +60,15 @@ class ITQ(LinearHasher):
         self.random_state = random_state
         self.nested = nested
 
+    def _work(self, size: compute.Size) -> list[compute.Stage]:
+        rows, rank = min(size.rows, self.max_samples), min(self.n_bits, size.columns)
+        learned = nested.work if self.nested else rotation.work
+        return [
+            *pca.work(size, rank),
+            pca.project_work(size, rows, rank),
+            *learned(rows, rank, self.n_bits, self.n_iter),
+        ]
+
     def _fit(self, features: Features) -> None:
         rng = self._rng()
         basis = pca.spanning(features, self.n_bits, rng)

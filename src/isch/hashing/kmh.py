@@ -19,7 +19,8 @@ from isch import compute, progress
 from isch.errors import InputError
 from isch.features import Block, Features
 from isch.hashing import pca
-from isch.hashing.base import LinearHasher, Projector
+from isch.hashing.base import LinearHasher
+from isch.hashing.projecting import Projector
 from isch.learned import Array, Expected
 from isch.parameters import BITS, POSITIVE, Interval
 
@@ -88,14 +89,43 @@ class KMH(LinearHasher):
         self.max_samples = max_samples
         self.random_state = random_state
 
+    def _check_size(self, features: Features) -> None:
+        super()._check_size(features)
+        pca.check_limit(self._label, self.n_bits, features.shape[1])
+
+    def _work(self, size: compute.Size) -> list[compute.Stage]:
+        rows, used = min(size.rows, self.max_samples), self._n_directions(size.columns)
+        products = 2.0 * self.n_iter * rows * self._centres(used)
+        projected = pca.project_work(size, rows, used)
+        return [*pca.work(size, used), projected, compute.Stage("centres", products, memory=projected.array)]
+
+    def _encoding_work(self, size: compute.Size) -> compute.Stage:
+        used = self._n_directions(size.columns)
+        products = 2.0 * size.rows * (size.columns * used + self._centres(used))
+        return compute.Stage("encoding", products, read=size.bytes())
+
+    def _model_bytes(self, size: compute.Size) -> float:
+        used = self._n_directions(size.columns)
+        return 8 * size.columns + 4 * size.columns * used + 4 * self._centres(used)
+
+    def _n_directions(self, d: int) -> int:
+        """Principal directions that are used."""
+        return min(d, max(pca.EXACT_LIMIT, self.n_bits))
+
+    def _bits(self) -> list[int]:
+        """Of each subspace."""
+        return split_bits(self.n_bits, self.bits_per_subspace or (2 if self.n_bits <= 32 else 4))
+
+    def _centres(self, used: int) -> float:
+        """The number of values of all centres."""
+        return sum((used * bits // self.n_bits) << bits for bits in self._bits())
+
     def _fit(self, features: Features) -> None:
-        d = features.shape[1]
-        pca.check_limit(self._label, self.n_bits, d)
         rng = self._rng()
-        used = min(d, max(pca.EXACT_LIMIT, self.n_bits))
+        used = self._n_directions(features.shape[1])
         basis = pca.principal(features, used, rng)
         pca.warn_rank(self._label, pca.Principal(basis.mean, basis.directions, basis.variances[: self.n_bits]))
-        self.bits_ = split_bits(self.n_bits, self.bits_per_subspace or (2 if self.n_bits <= 32 else 4))
+        self.bits_ = self._bits()
         self.widths_ = [used * bits // self.n_bits for bits in self.bits_]
         order = allocate(basis.variances, self.widths_)
         self.mean_, self.projection_ = basis.mean, basis.directions[:, order].astype(np.float32)

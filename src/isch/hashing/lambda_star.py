@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from isch.compute import n_threads, single_threaded_blas
+from isch.compute import Stage, n_threads, single_threaded_blas
 from isch.hashing import neighbours, rotation, spectrum
 from isch.hashing.neighbours import Graph, Matrix
 from isch.hashing.spectrum import Spectrum, Vector
@@ -65,10 +65,12 @@ def choose(Z: Matrix, pairs: Spectrum, n_bits: int, rng: np.random.Generator) ->
     return float(2 ** (round(4 * np.mean(np.log2(estimates))) / 4))
 
 
-def least_memory(n_rows: int, width: int) -> int:
-    """About how many bytes ``choose`` takes for ``width`` directions: four such matrices, and distances per thread."""
+def work(n_rows: int, width: int, rank: int, n_bits: int) -> list[Stage]:
+    """What ``choose`` costs for n rows in ``width`` directions, of which a block of codes uses ``rank``."""
     n = min(n_rows, SAMPLE_ROWS)
-    return 4 * n * (4 * width + 6 * neighbours.BLOCK_ROWS * n_threads())
+    held = 4 * n * (4 * width + 6 * neighbours.BLOCK_ROWS * n_threads())  # four matrices, and distances per thread
+    graph = Stage("neighbours", 1.0 * n**2 * min(width, WIDTH), memory=held)
+    return [graph, graph, *rotation.work(n, rank, n_bits, ROUNDS, "trying λ*") * len(TRIALS)]
 
 
 def levelling(eigenvalues: Vector, variances: Vector) -> float:

@@ -4,6 +4,7 @@ Each bit says on which side of a random hyperplane through the mean a vector lie
 probability angle / π.
 """
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,6 +36,9 @@ class LSH(LinearHasher):
     def __init__(self, n_bits: int = 128, random_state: Any = 0) -> None:
         self.n_bits = n_bits
         self.random_state = random_state
+
+    def _work(self, size: compute.Size) -> list[compute.Stage]:
+        return [replace(compute.mean_work(size), memory=self._model_bytes(size))]
 
     def _fit(self, features: Features) -> None:
         self.mean_ = compute.mean(features)

@@ -6,7 +6,7 @@ products at search time.
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -17,7 +17,8 @@ from isch import compute, distances
 from isch.errors import InputError, IschWarning
 from isch.features import Block, Features
 from isch.hashing import pca
-from isch.hashing.base import LinearHasher, Projector
+from isch.hashing.base import LinearHasher
+from isch.hashing.projecting import Projector
 from isch.lazy import distance as between
 from isch.lazy import linalg
 from isch.learned import Array, Expected, check_range
@@ -26,6 +27,7 @@ from isch.parameters import BITS, POSITIVE, Interval
 LEAST_BINS, MOST_BINS = 10, 50
 ROWS_PER_BIN = 10
 LEAST_ROWS = 10
+PROBES = 500  # rows between which distances are measured
 LIMITS = (2.5, 97.5)  # percentiles to which coordinates are clipped
 SMOOTHING = 0.1  # added to the share of rows in each bin
 LEAST_WEIGHT = 0.1  # of an eigenfunction that gets its own bit
@@ -97,11 +99,29 @@ class MDSH(LinearHasher):
         """Minus the affinity: products of weighted agreements over coordinates, summed over thresholds."""
         return distances.ProductAffinity(self.weights_, self.coordinates_, self.groups_)
 
+    def _check_size(self, features: Features) -> None:
+        super()._check_size(features)
+        count = min(len(features), self.max_samples)
+        if count < LEAST_ROWS:
+            raise InputError(f"{self._label} needs at least {LEAST_ROWS} rows to learn from; got {count}")
+
+    def _work(self, size: compute.Size) -> list[compute.Stage]:
+        rows, count = min(size.rows, self.max_samples), min(self.max_coordinates, size.columns)
+        projected = replace(pca.project_work(size, rows, count), memory=3 * 8 * rows * count)
+        distances = [] if self.sigma is not None else [compute.load_work(size, min(rows, PROBES))]
+        return [*pca.work(size, count), projected, *distances]
+
+    def _encoding_work(self, size: compute.Size) -> compute.Stage:
+        count = min(self.max_coordinates, size.columns, self.n_bits)
+        return compute.Stage("encoding", 2.0 * size.rows * size.columns * count, read=size.bytes())
+
+    def _model_bytes(self, size: compute.Size) -> float:
+        count = min(self.max_coordinates, size.columns, self.n_bits)
+        return 8 * size.columns + 4 * size.columns * count + 4 * self.n_bits * MOST_BINS
+
     def _fit(self, features: Features) -> None:
         rng = self._rng()
         rows = compute.sample(features, self.max_samples, rng)
-        if len(rows) < LEAST_ROWS:
-            raise InputError(f"{self._label} needs at least {LEAST_ROWS} rows to learn from; got {len(rows)}")
         basis = pca.principal(features, min(self.max_coordinates, features.shape[1]), rng)
         Z = pca.project_rows(features, rows, basis).astype(np.float64)
         self.sigma_ = _mean_distance(features, rows, basis.mean, rng) / 4 if self.sigma is None else float(self.sigma)
@@ -242,7 +262,7 @@ def assign_bits(functions: list[Eigenfunction], n_bits: int) -> tuple[list[Eigen
 
 
 def _mean_distance(
-    features: Features, rows: NDArray[np.intp], mean: Vector, rng: np.random.Generator, count: int = 500
+    features: Features, rows: NDArray[np.intp], mean: Vector, rng: np.random.Generator, count: int = PROBES
 ) -> float:
     """The mean distance between two rows, from at most ``count`` of them."""
     some = rows if len(rows) <= count else np.sort(rng.choice(rows, count, replace=False))

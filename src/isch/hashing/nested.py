@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch import progress
-from isch.compute import single_threaded_blas
+from isch.compute import Stage, single_threaded_blas
 from isch.hashing import rotation
 from isch.hashing.rotation import Matrix, Rotation, correlate, procrustes
 
@@ -51,6 +51,16 @@ def learn(Z: Matrix, n_iter: int, rng: np.random.Generator, n_bits: int, label: 
         errors += part.errors
         bits = level
     return Rotation(matrix, errors)
+
+
+def work(n_rows: int, rank: int, n_bits: int, n_iter: int, label: str = "rotation") -> list[Stage]:
+    """What ``learn`` costs: a rotation per level, of all coordinates so far."""
+    ends = levels(n_bits)
+    return [
+        stage
+        for start, end in zip([0, *ends], ends, strict=False)
+        for stage in rotation.work(n_rows, min(end, rank), end - start, n_iter, label)
+    ]
 
 
 def mix(old: NDArray[np.float64], new: NDArray[np.float64], n_old: int, n_new: int) -> tuple[float, float]:

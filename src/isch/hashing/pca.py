@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from isch import compute
+from isch import compute, progress
 from isch.errors import InputError, IschWarning
 from isch.features import Block, Features, Subset, dense
-from isch.hashing.base import centred
+from isch.hashing.projecting import centred
 from isch.lazy import issparse, linalg
 
 EXACT_LIMIT = 4096
@@ -40,6 +40,25 @@ def principal(features: Features, count: int, rng: np.random.Generator) -> Princ
     mean = compute.mean(features)
     found = compute.checkpoint.stage("directions", rng, lambda: _subspace_iteration(features, mean, count, rng))
     return Principal(mean, *found)
+
+
+def work(size: compute.Size, count: int) -> list[compute.Stage]:
+    """What ``principal`` costs: one pass for the covariance and its d eigenvectors, or six passes with a basis."""
+    n, d, _ = size
+    waiting = 3 * compute.n_threads() + 1  # results of blocks that are there at once
+    if d <= EXACT_LIMIT:
+        held = d**2 * (4 * waiting + 4 * 8)
+        covariance = compute.Stage("covariance", 2.0 * n * d**2, read=size.bytes(), memory=held, kept=8 * d**2)
+        return [covariance, compute.Stage("eigenvectors", solving=compute.EIGH_FLOPS * d**3, memory=5 * 8 * d**2)]
+    width = min(d, count + OVERSAMPLING)
+    turn = compute.Stage(
+        "principal directions",
+        4.0 * n * d * width,
+        4.0 * d * width**2,
+        size.bytes(),
+        memory=d * width * (4 * waiting + 5 * 8),
+    )
+    return [compute.mean_work(size), *[turn] * (PASSES + 1)]
 
 
 def spanning(features: Features, n_bits: int, rng: np.random.Generator) -> Principal:
@@ -87,7 +106,9 @@ class Moments(compute.Sum):
 def leading(matrix: NDArray[np.float64], count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(eigenvectors (d, count), eigenvalues), largest eigenvalue first; each vector's largest entry is positive."""
     d = len(matrix)
-    values, vectors = linalg.eigh(matrix, subset_by_index=(d - count, d - 1))
+    with progress.task("eigenvectors", 1) as advance:
+        values, vectors = linalg.eigh(matrix, subset_by_index=(d - count, d - 1))
+        advance(1)
     vectors = vectors[:, ::-1]
     peaks = vectors[np.abs(vectors).argmax(axis=0), np.arange(count)]
     return vectors * np.where(peaks < 0, -1.0, 1.0), np.maximum(values[::-1], 0.0)
@@ -99,6 +120,12 @@ def project_rows(features: Features, rows: NDArray[np.intp], basis: Principal) -
     out: NDArray[np.float32] = compute.memory.empty((len(rows), basis.directions.shape[1]), np.float32)
     compute.collect(Coordinates(basis.mean, basis.directions.astype(np.float32)), some, out)
     return out
+
+
+def project_work(size: compute.Size, rows: int, count: int) -> compute.Stage:
+    """What ``project_rows`` costs: one pass over s rows."""
+    products = 2.0 * rows * size.columns * count
+    return compute.Stage("projecting", products, read=size.bytes(rows), array=4 * rows * count)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from isch.compute import Size, Stage
 from isch.features import Features
 from isch.hashing import pca, rotation
 from isch.hashing.base import LinearHasher
@@ -41,8 +42,14 @@ class PCAH(LinearHasher):
         self.n_bits = n_bits
         self.random_state = random_state
 
-    def _fit(self, features: Features) -> None:
+    def _check_size(self, features: Features) -> None:
+        super()._check_size(features)
         pca.check_limit(self._label, self.n_bits, features.shape[1])
+
+    def _work(self, size: Size) -> list[Stage]:
+        return pca.work(size, min(self.n_bits, size.columns))
+
+    def _fit(self, features: Features) -> None:
         basis = pca.principal(features, self.n_bits, self._rng())
         pca.warn_rank(self._label, basis)
         self.mean_, self.variances_ = basis.mean, basis.variances
@@ -64,6 +71,9 @@ class PCARR(PCAH):
     name = "pcarr"
     _nests = False
     _learns: ClassVar[Expected] = {"variances_": Array("float64", "r")}
+
+    def _check_size(self, features: Features) -> None:
+        LinearHasher._check_size(self, features)
 
     def _fit(self, features: Features) -> None:
         rng = self._rng()

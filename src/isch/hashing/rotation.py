@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch import progress
-from isch.compute import Arrays, Sum, run, single_threaded_blas
+from isch.compute import SVD_FLOPS, Arrays, Stage, Sum, run, single_threaded_blas
 from isch.lazy import linalg
 
 Matrix = NDArray[np.floating[Any]]
@@ -58,6 +58,14 @@ def learn(
             if len(errors) > 1 and errors[-2] - errors[-1] < tolerance * errors[-2]:
                 break
     return Rotation(R, errors)
+
+
+def work(n_rows: int, rank: int, n_bits: int, n_iter: int, label: str = "rotation") -> list[Stage]:
+    """What ``learn`` costs: two products with n rows and a decomposition in each iteration."""
+    solving = SVD_FLOPS * min(rank, n_bits) ** 2 * max(rank, n_bits)
+    held = 4 * n_rows * rank + 8 * 6 * rank * n_bits
+    products, kept = 4.0 * n_rows * rank * n_bits * n_iter, 4 * rank * n_bits
+    return [Stage(label, products, n_iter * solving, memory=held, kept=kept)]
 
 
 def correlate(Z: Matrix, R: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from isch import compute
 from isch.features import Block, Features
 from isch.hashing import pca
-from isch.hashing.base import Linear, LinearHasher, Projector
+from isch.hashing.base import Linear, LinearHasher
+from isch.hashing.projecting import Projector
 from isch.learned import Array, Expected, check_range
 from isch.parameters import BITS
 
@@ -49,6 +50,11 @@ class SH(LinearHasher):
         self.n_bits = n_bits
         self.random_state = random_state
 
+    def _work(self, size: compute.Size) -> list[compute.Stage]:
+        count = min(self.n_bits, size.columns)
+        ranges = compute.Stage("ranges", 2.0 * size.rows * size.columns * count, read=size.bytes())
+        return [*pca.work(size, count), ranges]
+
     def _fit(self, features: Features) -> None:
         basis = pca.principal(features, min(self.n_bits, features.shape[1]), self._rng())
         self.mean_ = basis.mean
@@ -57,6 +63,10 @@ class SH(LinearHasher):
         self.starts_ = low
         self.directions_, modes = smoothest_modes(high - low, self.n_bits)
         self.frequencies_ = modes * np.pi / _positive(high - low)[self.directions_]
+
+    def _encoding_work(self, size: compute.Size) -> compute.Stage:
+        count = min(self.n_bits, size.columns)
+        return compute.Stage("encoding", 2.0 * size.rows * size.columns * count, read=size.bytes())
 
     def _check_learned(self, attributes: dict[str, Any]) -> dict[str, Any]:
         sizes = super()._check_learned(attributes)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from isch import compute
 from isch.errors import IschWarning
 from isch.features import Block, Features, dense
-from isch.hashing.base import LinearHasher, Projector
+from isch.hashing.base import LinearHasher
+from isch.hashing.projecting import Projector
 from isch.learned import Array, Expected
 from isch.parameters import BITS, Interval
 
@@ -56,6 +57,12 @@ class SKLSH(LinearHasher):
         self.n_bits = n_bits
         self.gamma = gamma
         self.random_state = random_state
+
+    def _work(self, size: compute.Size) -> list[compute.Stage]:
+        n, d, _ = size
+        products = 2.0 * n * d * PROBES
+        bandwidth = [compute.load_work(size, min(n, PROBES)), compute.Stage("bandwidth", products, read=size.bytes())]
+        return [compute.mean_work(size), *(bandwidth if self.gamma is None else [])]
 
     def _fit(self, features: Features) -> None:
         rng = self._rng()

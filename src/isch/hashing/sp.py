@@ -5,7 +5,7 @@ min ‖B − X Tᵀ‖² + β‖X Tᵀ − X Rᵀ‖² with T orthogonal and a f
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -18,7 +18,8 @@ from isch import compute, progress
 from isch.errors import IschWarning
 from isch.features import Block, Features
 from isch.hashing import pca
-from isch.hashing.base import Hasher, Projector, centred
+from isch.hashing.base import Hasher
+from isch.hashing.projecting import Projector, centred
 from isch.hashing.rotation import correlate, procrustes
 from isch.learned import Array, Expected
 from isch.parameters import BITS, POSITIVE, Interval
@@ -77,6 +78,21 @@ class SP(Hasher):
         self.n_iter = n_iter
         self.max_samples = max_samples
         self.random_state = random_state
+
+    def _work(self, size: compute.Size) -> list[compute.Stage]:
+        _, d, _ = size
+        rows, count, m = min(size.rows, self.max_samples), min(self.n_bits, size.columns), self.n_bits
+        products = self.n_iter * (4.0 * rows * count * m + 8.0 * d * count * m)
+        solving = self.n_iter * compute.SVD_FLOPS * count**2 * m
+        learned = compute.Stage("sparse projection", products, solving, memory=8 * d * (5 * m + 2 * count))
+        return [*pca.work(size, count), pca.project_work(size, rows, count), learned]
+
+    def _encoding_work(self, size: compute.Size) -> compute.Stage:
+        stage = super()._encoding_work(size)
+        return replace(stage, products=stage.products * (1 - self.sparsity))
+
+    def _model_bytes(self, size: compute.Size) -> float:
+        return 8 * size.columns + 8 * (1 - self.sparsity) * size.columns * self.n_bits
 
     def _fit(self, features: Features) -> None:
         rng = self._rng()

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch import progress
+from isch.compute import EIGH_FLOPS, SVD_FLOPS, Stage
 from isch.lazy import linalg
 
 Atoms = NDArray[np.float32]
@@ -76,10 +77,31 @@ class Spectrum:
         return replace(self, eigenvalues=self.eigenvalues[order], eigenvectors=self.eigenvectors[:, order], sizes=sizes)
 
 
+def work(kind: str, shape: tuple[int, int], n_bits: int, n_blocks: int) -> list[Stage]:
+    """What the eigenpairs of k atoms of d dimensions cost."""
+    k, d = shape
+    if kind == "exact":
+        small = min(k, d)
+        return [Stage("eigenvectors", 4.0 * k * d * small, EIGH_FLOPS * small**3, memory=32 * small**2)]
+    if kind == "columns":
+        group = min(n_bits, k, d) / n_blocks
+        products = n_blocks * (2.0 * k * d * group + 4.0 * k * group**2)
+        solving = n_blocks * (SVD_FLOPS * d * group**2 + EIGH_FLOPS * group**3)
+        return [Stage("column sampling", products, solving, memory=8 * 3 * d * group + 4 * d * n_bits)]
+    r, rounds = min(_width(n_bits), k, d), POWER_ITERATIONS + 1
+    held, kept = 4 * 2 * d * r + 4 * SLAB_ATOMS * (r + d), 4 * d * n_bits
+    return [
+        Stage("power iterations", rounds * 4.0 * k * d * r, rounds * 4.0 * d * r**2, memory=held),
+        Stage("eigenvectors", 2.0 * k * d * r + 4.0 * k * r**2 + 2.0 * d * r**2, EIGH_FLOPS * r**3, 0, 0, held, kept),
+    ]
+
+
 def exact(atoms: Atoms, n_bits: int) -> Spectrum:
     """The whole spectrum, from the smaller of the two Gram matrices, in double precision."""
     k, d = atoms.shape
-    eigenvalues, vectors = np.linalg.eigh(gram(atoms if d <= k else np.ascontiguousarray(atoms.T)))
+    with progress.task("eigenvectors", 1) as advance:
+        eigenvalues, vectors = np.linalg.eigh(gram(atoms if d <= k else np.ascontiguousarray(atoms.T)))
+        advance(1)
     eigenvalues, vectors = np.maximum(eigenvalues[::-1], 0), vectors[:, ::-1]
     rank = rank_of(eigenvalues, atoms)
     kept, middle = eigenvalues[: min(n_bits, rank)], typical(telling(eigenvalues[:rank], atoms))
@@ -124,16 +146,23 @@ def sampled_bases(atoms: Atoms, n_bits: int, n_blocks: int, rng: np.random.Gener
 
 def randomized(atoms: Atoms, n_bits: int, rng: np.random.Generator) -> Spectrum:
     """Block power iteration (Halko, Martinsson, Tropp 2011). Not in the paper; nearly exact and far cheaper."""
-    size = min(n_bits + max(16, math.ceil(OVERSAMPLING * n_bits)), *atoms.shape)
+    size = min(_width(n_bits), *atoms.shape)
     Q = rng.standard_normal((atoms.shape[1], size), dtype=np.float32)
     with progress.task("power iterations", POWER_ITERATIONS + 1, "iterations") as advance:
         for _ in range(POWER_ITERATIONS + 1):
             Q = linalg.qr(_power(atoms, Q), mode="economic", overwrite_a=True, check_finite=False)[0]
             advance(1)
-    ritz, vectors = ritz_pairs(atoms, Q)
+    with progress.task("eigenvectors", 1) as advance:
+        ritz, vectors = ritz_pairs(atoms, Q)
+        advance(1)
     count, middle = min(n_bits, rank_of(ritz, atoms)), typical(telling(completed(ritz, atoms), atoms))
     share = float(ritz[:count].sum()) / len(atoms)
     return Spectrum(ritz[:count], vectors[:, :count].astype(np.float32, copy=False), (count,), share, middle, None)
+
+
+def _width(n_bits: int) -> int:
+    """Directions in which a randomised solver looks for ``n_bits`` eigenpairs."""
+    return n_bits + max(16, math.ceil(OVERSAMPLING * n_bits))
 
 
 def _power(atoms: Atoms, Q: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from isch import compute, distances, progress
 from isch.errors import InputError, IschWarning
 from isch.features import Block, Features
-from isch.hashing.base import Hasher, Projector, centred
+from isch.hashing.base import Hasher
+from isch.hashing.projecting import Projector, centred
 from isch.lazy import issparse
 from isch.learned import Array, Expected
 from isch.parameters import BITS, POSITIVE
@@ -70,10 +71,25 @@ class SPH(Hasher):
         """|a ⊕ b| / |a ∧ b|: two points are nearer, the more spheres hold both of them."""
         return distances.SphericalHamming()
 
-    def _fit(self, features: Features) -> None:
+    def _check_size(self, features: Features) -> None:
+        super()._check_size(features)
         count = min(len(features), self.max_samples)
         if count < SEEDS:
             raise InputError(f"{self._label} needs at least {SEEDS} rows to learn from; got {count}")
+
+    def _work(self, size: compute.Size) -> list[compute.Stage]:
+        _, d, _ = size
+        rows, m = min(size.rows, self.max_samples), self.n_bits
+        products = (self.n_iter + 1) * 2.0 * rows * m * (d + m)
+        held = 4 * rows * (2 * m + 4 * CHUNK * compute.n_threads()) + 16 * m * d
+        return [
+            compute.mean_work(size),
+            compute.load_work(size, rows),
+            compute.Stage("spheres", products, memory=held),
+        ]
+
+    def _fit(self, features: Features) -> None:
+        count = min(len(features), self.max_samples)
         rng = self._rng()
         self.mean_ = compute.mean(features)
         X = compute.load(features, compute.sample(features, self.max_samples, rng), self.mean_)

@@ -1,0 +1,59 @@
+"""What work costs, known before it begins: stages with their flops and bytes.
+
+Each algorithm says next to its mathematics what it costs, as a ``Stage`` or a list of them, under the labels that
+progress shows. A run is the list of its stages; ``hashing/plan.py`` makes a plan of it.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from isch.features import Features
+
+SVD_FLOPS, EIGH_FLOPS = 21, 9  # times m³, by convention; speeds are measured by the same convention
+
+
+class Size(NamedTuple):
+    """How large features are."""
+
+    rows: int  # n
+    columns: int  # d
+    item: int  # b, the bytes of a value
+
+    @classmethod
+    def of(cls, features: Features) -> "Size":
+        """The size of features; sparse ones count as if they were dense."""
+        return cls(*features.shape, features.dtype.itemsize)
+
+    def bytes(self, rows: int | None = None) -> int:
+        """Of some rows, or of all."""
+        return (self.rows if rows is None else rows) * self.columns * self.item
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Work under one label of progress."""
+
+    label: str
+    products: float = 0.0  # flops of matrix products in single precision; double precision counts twice
+    solving: float = 0.0  # flops of decompositions
+    read: float = 0.0  # bytes of features, in one pass
+    array: float = 0.0  # bytes of an array that lies in a file where memory is short
+    memory: float = 0.0  # bytes that must be in memory meanwhile, besides the blocks of a pass
+    kept: float = 0.0  # bytes that a checkpoint keeps of it
+
+
+class Speeds(NamedTuple):
+    """How fast work is done, per second."""
+
+    products: float = 1e11
+    solving: float = 5e9
+    read: float = 1e9
+    passes: float = 1.0  # how many times faster passes over features are than the same products here
+
+    def seconds(self, stage: Stage) -> float:
+        """About how long a stage takes."""
+        sharing = self.passes if stage.read else 1.0
+        return stage.products / self.products / sharing + stage.solving / self.solving + stage.read / self.read
+
+
+NOMINAL = Speeds()

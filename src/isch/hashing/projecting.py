@@ -1,0 +1,50 @@
+"""From rows to the real values whose signs are the bits, and to packed codes: the passes of every method."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isch import codes, compute
+from isch.codes import Codes
+from isch.errors import InputError
+from isch.features import Block, finite
+
+Projector = Callable[[Block], NDArray[np.floating[Any]]]  # a function or an object of plain data, so that it pickles
+
+
+@dataclass(frozen=True)
+class Projecting(compute.Pass[NDArray[np.float32]]):
+    """The values whose signs are the bits."""
+
+    projector: Projector
+    where: str
+
+    label = "projecting"
+
+    def block(self, block: Block, _: int) -> NDArray[np.float32]:
+        values = self.projector(block).astype(np.float32, copy=False)
+        if not finite(values):
+            raise InputError(f"{self.where}: {compute.TOO_LARGE}")
+        return values
+
+
+@dataclass(frozen=True)
+class Encoding(compute.Pass[Codes]):
+    """Packed codes."""
+
+    projecting: Projecting
+
+    label = "encoding"
+
+    def block(self, block: Block, start: int) -> Codes:
+        return codes.pack(self.projecting.block(block, start) >= 0)
+
+
+def centred(block: NDArray[Any], mean: NDArray[np.float64]) -> NDArray[np.float32]:
+    """A dense block minus the mean; double precision is rounded to single only after the subtraction."""
+    if block.dtype == np.float64:
+        return (block - mean).astype(np.float32)
+    return block.astype(np.float32, copy=False) - mean.astype(np.float32)
