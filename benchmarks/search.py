@@ -32,7 +32,7 @@ BITS = (64, 128, 256, 1024, 3200)
 N_QUERIES = 256
 RNG = np.random.default_rng(0)
 PEER_QUERIES = 16
-AVX2 = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "", "FAISS_OPT_LEVEL": "avx2"}
+AVX2 = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2", "FAISS_OPT_LEVEL": "avx2"}
 
 
 def seconds(function: Callable[[], object], times: int = 5) -> float:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from isch.search import hamming, layout, ranking, row_kernels, selection
-from isch.search.kernels import next_hit, place
+from isch.search import hamming, layout, leading, ranking, row_kernels, selection
+from isch.search.kernels import next_hit, place, possible_tiles, prepare
 
 Array = NDArray[Any]
 
@@ -19,18 +19,18 @@ def plain_distances(tiles: Array, queries: Array) -> Array:
 
 
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
-@pytest.mark.parametrize("words", [1, 2, 3, 4, 5, 9, 50])
-@pytest.mark.parametrize("step", [2, 4, 64])
-def test_next_hit_stops_at_every_tile_below_a_limit(width: int, words: int, step: int) -> None:
+@pytest.mark.parametrize("words", [1, 2, 3, 4, 5, 9, 16, 31, 50])
+def test_next_hit_stops_at_every_tile_below_a_limit(width: int, words: int) -> None:
     rng = np.random.default_rng(words)
     tiles = rng.integers(0, 2**64, (200, words, 8), dtype=np.uint64)
     queries = rng.integers(0, 2**64, (words, width), dtype=np.uint64)
     dense = plain_distances(tiles, queries)
     limits = np.sort(dense.reshape(width, -1), axis=1)[:, 20].copy()
     out, found, tile = np.empty(8 * width + 1, np.int64), [], 0
+    prepare(queries)
     at = place(tiles, queries, limits, out)
     while tile < len(tiles):
-        tile = next_hit(at, tile, len(tiles), words, step, width)
+        tile = next_hit(at, tile, len(tiles), words, width)
         if tile < len(tiles):
             below = dense[:, tile] - limits[:, None]
             np.testing.assert_array_equal(out[:-1].reshape(width, 8), below)
@@ -39,6 +39,48 @@ def test_next_hit_stops_at_every_tile_below_a_limit(width: int, words: int, step
             found.append(tile)
             tile += 1
     assert found == np.flatnonzero((dense < limits[:, None, None]).any(axis=(0, 2))).tolist()
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+@pytest.mark.parametrize("words", [3, 4, 16, 50])
+def test_leading_words_dismiss_the_tiles_that_they_may(width: int, words: int) -> None:
+    rng = np.random.default_rng(words)
+    near = rng.integers(0, 2**64, (words, 1), dtype=np.uint64)  # rows are copies of it, in which more and more differs
+    tiles = near ^ rng.integers(0, 2**64, (60, words, 8), dtype=np.uint64)
+    for tile in range(60):
+        tiles[tile, : words * tile // 60] = near[: words * tile // 60]
+    queries, limits = np.repeat(near, width, axis=1), np.full(width, 12 * words, np.int64)
+    out = np.empty(8 * width + 1, np.int64)
+    prepare(queries)
+    at = place(tiles, queries, limits, out)
+    counts = np.bitwise_count(tiles ^ near).astype(np.int64).cumsum(axis=1).min(axis=2)  # of leading words, nearest row
+    needed = [np.flatnonzero(row >= limits[0]) for row in counts]
+    for number, places in enumerate(needed):
+        least = int(places[0]) + 1 if len(places) else words + 1
+        expected = min(-(-least // leading.UNIT) * leading.UNIT, words) if least <= words else words + 1
+        assert leading.dismissed_after(at, number, words, width) == expected
+    for words_read in {leading.UNIT, words // leading.UNIT * leading.UNIT, words}:
+        mask = possible_tiles(at, 0, 60, words, words_read, width)
+        assert mask == sum(1 << tile for tile in range(60) if counts[tile, words_read - 1] < limits[0])
+
+
+@pytest.mark.parametrize("words", [1, 3, 4, 16, 50])
+def test_dismissing_tiles_changes_no_hit(words: int) -> None:
+    rng = np.random.default_rng(words)
+    tiles = rng.integers(0, 2**64, (300, words, 8), dtype=np.uint64)
+    tiles[::41, :, 3] = tiles[0, :, :1].T
+    queries, limits = tiles[0, :, :4].copy(), np.full(4, 20 * words, np.int64)
+    expected = np.flatnonzero((plain_distances(tiles, queries) < 20 * words).any(axis=(0, 2))).tolist()
+    out, state = np.empty(33, np.int64), leading.every_word(1, words, 0, 0)[0]
+    prepare(queries)
+    at = place(tiles, queries, limits, out)
+    leading.begin(at, len(tiles), words, 4, state, 0)
+    assert (state[0] < words) == (words > 4), "long codes far from a limit are dismissed early"
+    found, tile = [], 0
+    while (tile := leading.next_near(at, tile, len(tiles), words, 4, state)) < len(tiles):
+        found.append(tile)
+        tile += 1
+    assert found == expected
 
 
 @pytest.mark.parametrize("words", [1, 2, 4, 8, 16, 40])

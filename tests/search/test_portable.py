@@ -1,9 +1,12 @@
-"""The kernels on other processors: compiled for one without vector extensions and run, and compiled for ARM."""
+"""The kernels on other processors: without vector extensions and with AVX2, compiled and run; for ARM, compiled."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+from llvmlite.binding import get_host_cpu_features
 
 ELSEWHERE = """
 import re
@@ -61,3 +64,18 @@ def test_kernels_without_vector_extensions_and_for_arm(tmp_path: Path) -> None:
         "next_hit counts bits of vectors: True",
         "_lay_out_words counts bits of vectors: False",
     }
+
+
+@pytest.mark.skipif(not get_host_cpu_features().get("avx2"), reason="this processor has no AVX2")
+def test_kernels_that_count_bits_by_byte(tmp_path: Path) -> None:
+    restricted = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2", "NUMBA_CACHE_DIR": str(tmp_path)}
+    kernels = str(Path(__file__).with_name("test_kernels.py"))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", kernels, "-k", "hit or leading"],
+        env={**os.environ, **restricted},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout

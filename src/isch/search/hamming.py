@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from isch import compute
 from isch.codes import Codes
 from isch.search import layout, selection
-from isch.search.kernels import group_widths
+from isch.search.kernels import group_widths, prepare
 from isch.search.selection import Board, Rows
 from isch.search.source import LANES, Source, aligned
 
@@ -45,13 +45,16 @@ def lay_out(codes: Codes) -> NDArray[np.uint64]:
 
 
 def grouped(queries: Codes) -> NDArray[np.uint64]:
-    """Queries (n, bytes) in groups: uint64 (group, word, query), zero padded."""
+    """Queries (n, bytes) in groups: uint64 (group, word, query), zero padded, prepared for the kernels."""
     n, n_bytes = queries.shape
     width = min(_WIDTHS, key=lambda w: -(-n // w) * (w + 1))
     padded = np.zeros((-(-n // width) * width, -(-n_bytes // 8) * 8), np.uint8)
     padded[:n, :n_bytes] = queries
     words = padded.view("<u8").astype(np.uint64, copy=False)
-    return np.ascontiguousarray(words.reshape(-1, width, words.shape[1]).transpose(0, 2, 1))
+    groups = np.ascontiguousarray(words.reshape(-1, width, words.shape[1]).transpose(0, 2, 1))
+    for group in groups:
+        prepare(group)
+    return groups
 
 
 def nearest(source: Source, queries: Codes, k: int, allowed: NDArray[np.uint8]) -> Ranked:
@@ -125,7 +128,7 @@ def _no_limits(source: Source, n_queries: int) -> NDArray[np.int64]:
 
 def _scan(source: Source, rows: Rows, queries: Codes, k: int, limits: NDArray[np.int64]) -> Ranked:
     """The k nearest rows among those below the limits; −1 where there are fewer."""
-    capacity = k + k // 4 + 32
+    capacity = k + k // 8 + 4
     at_once = max(LANES, BOARD_BYTES // (12 * capacity) // LANES * LANES)
     distances, found = np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.int64)
     for start in range(0, len(queries), at_once):

@@ -11,12 +11,13 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from isch.search.kernels import group_widths, next_hit, place
-from isch.search.selection import _lowest_bit, _step
+from isch.search import leading
+from isch.search.kernels import group_widths, lowest_bit, place, prepare
 from isch.search.source import LANES
 
 WIDTH = max(group_widths())
 FEW = 16  # rows of a bucket that are compared one by one
+LEAST_TILES = 8  # before it is measured when a tile can be given up
 _LATER = np.array([(0xFF << (lane + 1)) & 0xFF for lane in range(LANES)], np.uint64)
 
 
@@ -66,17 +67,19 @@ def _lanes_of(tile, n):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def _pairs_of_group(tiles, n, query, lane, first, last, scan, found, count):  # type: ignore[no-untyped-def]
     """Enter the pairs of WIDTH rows, those of tile ``query`` from a lane on, with later rows in tiles first:last."""
-    queries, limits, out = scan
+    queries, limits, out, state = scan
     words, tile = tiles.shape[1], first
     queries[:] = tiles[query, :, lane : lane + WIDTH]
-    at, step = place(tiles, queries, limits, out), _step(words, limits)
+    prepare(queries)
+    at = place(tiles, queries, limits, out)
+    leading.begin(at, last, words, WIDTH, state, query)
     while tile < last:
-        tile = next_hit(at, tile, last, words, step, WIDTH)
+        tile = leading.next_near(at, tile, last, words, WIDTH, state)
         if tile == last:
             break
         mask, lanes = np.uint64(out[-1]), _lanes_of(tile, n)
         while mask:
-            hit = _lowest_bit(mask)
+            hit = lowest_bit(mask)
             mask &= mask - np.uint64(1)
             q, row = hit // LANES, hit % LANES
             possible = lanes & _LATER[lane + q] if tile == query else lanes
@@ -100,6 +103,7 @@ def pairs_of_tiles(tiles, n, start, first, last, radius, found):  # type: ignore
         np.empty((words, WIDTH), np.uint64),
         np.full(WIDTH, radius + 1, np.int64),
         np.empty(LANES * WIDTH + 1, np.int64),
+        leading.every_word(1, words, start, LEAST_TILES)[0],
     )
     for query in range(start, last):
         least = max(first, query)

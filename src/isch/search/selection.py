@@ -7,17 +7,16 @@ by block while they are in the cache. Rows are visited in order, so that the fir
 from typing import NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 from numpy.typing import NDArray
 
-from isch.search import row_kernels
-from isch.search.kernels import next_hit, place
+from isch.search import leading, row_kernels
+from isch.search.kernels import lowest_bit, next_hit, place
 from isch.search.layout import lay_out
 from isch.search.source import LANES
 
 BLOCK_BYTES = 1 << 17
+LARGE_BLOCK_BYTES = 1 << 22
 NOTHING = np.iinfo(np.int32).max
 _EVERY_LANE = np.uint64(0x0101010101010101)
 
@@ -38,20 +37,11 @@ class Board(NamedTuple):
     limits: NDArray[np.int64]
 
 
-@intrinsic
-def _lowest_bit(typing, mask):  # type: ignore[no-untyped-def]
-    def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        return builder.cttz(arguments[0], ir.IntType(1)(1))
-
-    return types.int64(types.uint64), codegen
-
-
 @njit(cache=True, nogil=True)
 def _tiles_a_block(source, groups, words):  # type: ignore[no-untyped-def]
-    """Tiles to keep in the cache for all groups of queries; no limit where nothing is used twice."""
-    if source.ndim == 3 and groups == 1:
-        return max(1, len(source))
-    return max(1, BLOCK_BYTES // (64 * words))
+    """Tiles to keep in the cache for all groups of queries; more where nothing is used twice."""
+    size = LARGE_BLOCK_BYTES if source.ndim == 3 and groups == 1 else BLOCK_BYTES
+    return max(1, size // (64 * words))
 
 
 @njit(cache=True, nogil=True)
@@ -68,17 +58,6 @@ def _block(source, first, last, scratch):  # type: ignore[no-untyped-def]
         return source[first:last]
     lay_out(source, first, last, scratch)
     return scratch[: last - first]
-
-
-@njit(cache=True, nogil=True)
-def _step(words, limits):  # type: ignore[no-untyped-def]
-    """Words between checks whether a tile can be skipped; pays off if limits are far below random distances."""
-    if words < 8:
-        return words
-    chance = 32 * words
-    if limits.max() < 0.6 * chance:
-        return 4
-    return 8 if limits.max() < 0.85 * chance else words
 
 
 @njit(cache=True, nogil=True)
@@ -116,10 +95,10 @@ def cut(distances, rows, count, k, histogram):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _enter(out, tile, rows, board, k, histogram):  # type: ignore[no-untyped-def]
-    """Enter the hits of a tile into the board of a group of queries; says whether some limit fell."""
-    mask, fell = _possible(out[-1], tile, rows), False
+    """Enter the hits of a tile into the board of a group of queries."""
+    mask = _possible(out[-1], tile, rows)
     while mask:
-        hit = _lowest_bit(mask)
+        hit = lowest_bit(mask)
         mask &= mask - np.uint64(1)
         q = hit // LANES
         count = board.counts[q]
@@ -130,22 +109,21 @@ def _enter(out, tile, rows, board, k, histogram):  # type: ignore[no-untyped-def
             limit = cut(board.distances[q], board.rows[q], count + 1, k, histogram)
             for other in range(LANES * q, LANES * q + LANES):
                 out[other] += board.limits[q] - limit
-            board.limits[q], board.counts[q], fell = limit, k, True
-    return fell
+            board.limits[q], board.counts[q] = limit, k
 
 
 @njit(cache=True, nogil=True)
-def _keep_nearest(tiles, start, rows, queries, board, k, out, histogram):  # type: ignore[no-untyped-def]
+def _keep_nearest(tiles, start, rows, queries, board, k, state, out, histogram):  # type: ignore[no-untyped-def]
     """Enter the rows of a block into the board of a group of queries; ``start`` is the number of its first tile."""
     n, tile = len(tiles), 0
     words, width = queries.shape
-    at, step = place(tiles, queries, board.limits, out), _step(words, board.limits)
+    at = place(tiles, queries, board.limits, out)
+    leading.begin(at, n, words, width, state, start)
     while tile < n:
-        tile = next_hit(at, tile, n, words, step, width)
+        tile = leading.next_near(at, tile, n, words, width, state)
         if tile == n:
             return
-        if _enter(out, start + tile, rows, board, k, histogram):
-            step = _step(words, board.limits)
+        _enter(out, start + tile, rows, board, k, histogram)
         tile += 1
 
 
@@ -172,12 +150,13 @@ def scan_nearest(source, first, last, rows, queries, board, k):  # type: ignore[
         first = _keep_nearest_rows(source, first, last, rows, queries[0, :, 0], board, k)
     out, histogram = np.empty(LANES * width + 1, np.int64), np.empty(64 * words + 1, np.int32)
     scratch, step = _scratch(source, words), _tiles_a_block(source, groups, words)
+    states = leading.every_word(groups, words, first, leading.WAIT)
     for start in range(first, last, step):
         tiles = _block(source, start, min(start + step, last), scratch)
         for group in range(groups):
             at, to = group * width, (group + 1) * width
             part = Board(board.distances[at:to], board.rows[at:to], board.counts[at:to], board.limits[at:to])
-            _keep_nearest(tiles, start, rows, queries[group], part, k, out, histogram)
+            _keep_nearest(tiles, start, rows, queries[group], part, k, states[group], out, histogram)
 
 
 @njit(cache=True, nogil=True)
@@ -227,21 +206,22 @@ def scan_within(source, first, last, rows, queries, limits):  # type: ignore[no-
         _scratch(source, words),
         _tiles_a_block(source, groups, words),
     )
-    found, count = np.empty((1024, 3), np.int64), 0
+    found, count, states = np.empty((1024, 3), np.int64), 0, leading.every_word(groups, words, first, 0)
     for start in range(first, last, step):
         tiles = _block(source, start, min(start + step, last), scratch)
         for group in range(groups):
             limit, n, tile = limits[group * width : (group + 1) * width], len(tiles), 0
-            at, look = place(tiles, queries[group], limit, out), _step(words, limit)
+            at, state = place(tiles, queries[group], limit, out), states[group]
+            leading.begin(at, n, words, width, state, start)
             while tile < n:
-                tile = next_hit(at, tile, n, words, look, width)
+                tile = leading.next_near(at, tile, n, words, width, state)
                 if tile == n:
                     break
                 if count + LANES * width > len(found):
                     found = np.concatenate((found, np.empty_like(found)))
                 mask = _possible(out[-1], start + tile, rows)
                 while mask:
-                    hit = _lowest_bit(mask)
+                    hit = lowest_bit(mask)
                     mask &= mask - np.uint64(1)
                     q = hit // LANES
                     found[count, 0], found[count, 1] = group * width + q, out[hit] + limit[q]
@@ -279,7 +259,7 @@ def scan_all(source, first, last, n, queries, distances):  # type: ignore[no-unt
         for group in range(groups):
             here = place(tiles, queries[group], limits, out)
             for tile in range(len(tiles)):
-                next_hit(here, tile, tile + 1, words, words, width)
+                next_hit(here, tile, tile + 1, words, width)
                 at = (start + tile - first) * LANES
                 lanes = min(LANES, n - (start + tile) * LANES)
                 for q in range(min(width, len(distances) - group * width)):
