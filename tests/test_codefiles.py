@@ -1,6 +1,10 @@
 """Codes on disk: the same in every form, whoever writes them, however often the work is interrupted."""
 
 import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import isch
-from isch import codefiles, compute, features
+from isch import codefiles, compute, features, progress
 from isch.codefiles import Encoder
 from isch.errors import FileError, InputError
 from isch.features import Features, dense
@@ -140,3 +144,88 @@ def test_pieces_are_written_by_threads_without_a_client(encoder: Encoder, source
     with compute.using(compute.Threads()):
         write(encoder, source, tmp_path / "c.npy")
     np.testing.assert_array_equal(read(tmp_path / "c.npy"), encoder.hasher.transform(ROWS))
+
+
+MEASURE = """
+import sys, threading, time
+import isch
+from pathlib import Path
+from isch import codefiles
+from isch.features import base
+
+base.SLAB_BYTES = 8 << 20
+
+def anonymous():
+    with open("/proc/self/status") as file:
+        return 1024 * next(int(line.split()[1]) for line in file if line.startswith("RssAnon"))
+
+def watch():
+    while True:
+        peak[0] = max(peak[0], anonymous())
+        time.sleep(0.002)
+
+encoder = codefiles.Encoder.load(sys.argv[1])
+source = encoder.features(sys.argv[2])
+next(iter(encoder.encode(source.read(0, 8))))  # loads
+base = anonymous()
+peak = [base]
+threading.Thread(target=watch, daemon=True).start()
+codefiles.write(encoder, source, Path(sys.argv[3]), lambda: None, memory=sys.argv[4])
+print(peak[0] - base)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not say how much memory is whose")
+def test_a_bound_on_memory_is_honoured_and_changes_no_bit(tmp_path: Path) -> None:
+    """Slabs of a Zarr store are read into memory, here 8 MB each, ahead of the threads that encode them."""
+    zarr = pytest.importorskip("zarr")
+    rows = np.random.default_rng(0).standard_normal((70_000, 500), np.float32)
+    array = zarr.create_array(tmp_path / "x.zarr", shape=rows.shape, chunks=(1024, 500), dtype="f4", compressors=None)
+    array[:] = rows
+    isch.LSH(64).fit(rows[:100]).save(tmp_path / "model")
+    found = {}
+    for bound in ("80MB", "10GB"):
+        arguments = ["model", "x.zarr", f"{bound}.npy"]
+        command = [sys.executable, "-c", MEASURE, *(str(tmp_path / name) for name in arguments), bound]
+        environment = os.environ | {"ISCH_NUM_THREADS": "8"}
+        found[bound] = int(subprocess.run(command, capture_output=True, check=True, env=environment).stdout)
+    assert found["80MB"] < 80e6 < found["10GB"]
+    np.testing.assert_array_equal(np.load(tmp_path / "80MB.npy"), np.load(tmp_path / "10GB.npy"))
+
+
+def test_too_small_a_bound_says_the_least_that_would_do(encoder: Encoder, source: Features, tmp_path: Path) -> None:
+    for act in (
+        lambda bound: codefiles.write(encoder, source, tmp_path / "c.npy", lambda: None, memory=bound),
+        lambda bound: encoder.hasher.transform(source, memory=bound),
+    ):
+        with pytest.raises(InputError, match=r"memory = 1 kB is too little to encode 12 features by LSH") as got:
+            act("1kB")
+        act(str(got.value).rpartition("at least ")[2])
+    assert sorted(os.listdir(tmp_path)) == ["c.npy", "rows.npy"]
+
+
+def test_progress_is_of_the_whole_and_knows_what_is_there(
+    encoder: Encoder, source: Features, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fractions: list[float] = []
+
+    class Listener:
+        @contextmanager
+        def task(self, label: str, total: int, unit: str) -> Iterator[progress.Advance]:
+            def advance(_: int) -> None:
+                plan = progress.whole()
+                fractions.append(0.0 if plan is None else plan.fraction)
+
+            yield advance
+
+    def stopping() -> None:
+        for number in (1, 3):
+            (tmp_path / "codes.npy.partial" / "store" / f"{number:08d}.npy").unlink()
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        codefiles.write(encoder, source, tmp_path / "codes.npy", stopping)
+    with progress.listen(Listener()):
+        write(encoder, source, tmp_path / "codes.npy")
+    assert fractions == pytest.approx([1 - 2048 / 10_000, 1])
+    np.testing.assert_array_equal(np.load(tmp_path / "codes.npy"), encoder.hasher.transform(ROWS))

@@ -19,13 +19,16 @@ from typing import Any
 import numpy as np
 
 from isch import codes as packed
-from isch import compute
+from isch import compute, progress
 from isch.codes import Codes
+from isch.compute import Size
+from isch.compute.work import NOMINAL
 from isch.encoder import Encoder
 from isch.errors import FileError, require
 from isch.features import Block, Features, Span, npy
 from isch.features.file import in_our_words
 from isch.files import replacing, sync
+from isch.hashing.plan import encoding_within
 from isch.hashing.projecting import Encoding
 from isch.locks import locked
 
@@ -158,6 +161,7 @@ def write(
     *,
     shards: bool = False,
     exact: bool = True,
+    memory: str | int | None = None,
 ) -> None:
     """Write the codes of features, going on with what an earlier call with the same arguments began.
 
@@ -173,7 +177,7 @@ def write(
         Is called when all codes are there, before they get their name; what it raises leaves them where they are.
     shards : bool
         Write a folder of .npy files instead of one.
-    exact : bool
+    exact, memory
         As in ``Hasher.transform``.
     """
     kind = Shards if shards else ZarrStore if path.suffix == ".zarr" else OneFile
@@ -181,13 +185,23 @@ def write(
     folder = path.absolute().with_name(path.name + ".partial")
     pieces = kind(folder, len(source), packed.width(encoder.n_bits), rows)
     recipe = {"model": encoder.checksum(), "features": source.version(), "form": [kind.__name__, rows, exact]}
-    with _begun(pieces, recipe):
+    with encoding_within(encoder.hasher, source, memory, rows), _begun(pieces, recipe):
         encoding = Encoding(encoder.hasher._projecting(source, exact))
-        for first, stop in list(pieces.gaps()):
-            for _ in compute.iterate(Writing(encoding, pieces, first), Span(source, first, stop)):
-                pass  # the results are on disk
+        with progress.planned(_stages(encoder, source, gaps := list(pieces.gaps()))):
+            for first, stop in gaps:
+                for _ in compute.iterate(Writing(encoding, pieces, first), Span(source, first, stop)):
+                    pass  # the results are on disk
         check()
         pieces.finish(path)
+
+
+def _stages(encoder: Encoder, source: Features, gaps: list[tuple[int, int]]) -> Iterator[tuple[str, float]]:
+    """What is there already, and each gap, as stages of one whole."""
+    seconds = NOMINAL.seconds(encoder.hasher._encoding_work(Size.of(source))) / len(source)
+    there = len(source) - sum(stop - first for first, stop in gaps)
+    yield "there already", there * seconds
+    for first, stop in gaps:
+        yield Writing.label, (stop - first) * seconds
 
 
 @contextmanager

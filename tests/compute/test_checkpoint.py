@@ -75,7 +75,7 @@ def test_stopped_after_each_stage_the_same_bytes(
             continue
         break
     assert saved(model, tmp_path / "resumed") == whole
-    assert made == sorted(set(made))  # each stage was made once
+    assert len(made) == len(set(made))  # each stage was made once
     assert len(made) >= (6 if name == "isch" else 1)
 
 

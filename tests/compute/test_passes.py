@@ -17,8 +17,7 @@ from isch.compute.rows import Centring, Differing, RowSum
 from isch.errors import InputError
 from isch.features import Block
 from isch.hashing import bpbc, cbe, dictionary, pca, rotation, sh, sklsh, sph
-from isch.hashing.base import Linear
-from isch.hashing.projecting import Projecting
+from isch.hashing.projecting import Linear, Projecting
 
 X = np.random.default_rng(0).standard_normal((3000, 12)).astype(np.float32)
 

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 import isch
 from isch.errors import InputError
 from isch.hashing import quick
-from isch.hashing.base import Linear
+from isch.hashing.projecting import Linear
 
 pytest.importorskip("numkong", reason="8-bit products need the extra 'fast'")
 

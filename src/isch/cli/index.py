@@ -17,6 +17,7 @@ from isch.errors import FormatError, InputError, KeysExist, ParameterError
 
 if TYPE_CHECKING:
     from isch.search.index import Index
+    from isch.search.indexes import Indexes
     from isch.search.results import Hit
 
 group = typer.Typer(name="index", help="Make, change and check an index on disk.", cls=Commands)
@@ -154,7 +155,7 @@ def info(index: IndexPath, json: AsJson = False) -> None:
 
 
 def search(
-    index: IndexPath,
+    index: Annotated[list[Path], typer.Argument(help="An index, or several with the same model.")],
     queries: Source,
     k: Annotated[int, typer.Option("-k", help="Hits per query.", min=1)] = 10,
     rerank: Annotated[
@@ -176,10 +177,9 @@ def search(
 ) -> None:
     """Find the nearest items of each query, nearest first; with --json, one line of JSON per query."""
     from isch.cli.cluster import client_of
-    from isch.search.index import Index
 
     wanted = arguments.conditions(where)
-    with client_of(cluster) as client, Index.open(index, client=client) as opened:
+    with client_of(cluster) as client, _opened(index, client) as opened:
         if rerank == "exact" and not opened.info()["keep_features"]:
             raise ParameterError("--rerank exact needs an index that was built with --keep-features")
         if recall is not None and not opened.info()["keep_features"]:
@@ -190,11 +190,23 @@ def search(
     done(_json(results) if json else _table(results))
 
 
+def _opened(folders: list[Path], client: Any) -> "Index | Indexes":
+    from isch.search.index import Index
+
+    return Index.open(folders[0], client=client) if len(folders) == 1 else Index.open(folders, client=client)
+
+
 def _json(results: "Iterable[list[Hit]]") -> Iterator[str]:
     from json import dumps
 
     for query, hits in enumerate(results):
-        yield dumps({"query": query, "hits": [hit._asdict() for hit in hits]}, ensure_ascii=False)
+        yield dumps({"query": query, "hits": list(map(_fields, hits))}, ensure_ascii=False)
+
+
+def _fields(hit: "Hit") -> dict[str, Any]:
+    """A hit by the names of its fields; in one of several indexes, that index is one of them."""
+    key: Any = hit.key
+    return hit._asdict() | ({} if isinstance(key, str | int) else {"index": key.folder, "key": key.key})
 
 
 def _table(results: "Iterable[list[Hit]]") -> Iterator[str]:
@@ -205,7 +217,7 @@ def _table(results: "Iterable[list[Hit]]") -> Iterator[str]:
             yield from table([(query, rank, f"{hit.distance:g}", score, hit.key)])
 
 
-def _check_fields(index: "Index", asked: list[str]) -> None:
+def _check_fields(index: "Index | Indexes", asked: list[str]) -> None:
     """Refuse a condition on a field that no item has: it is most likely a typing mistake."""
     there = index.fields()
     for field in asked:

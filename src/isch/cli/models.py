@@ -13,6 +13,8 @@ from isch.cli.outputs import Force, beside, claim
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write.")]
 
+Memory = Annotated[str | None, typer.Option(help="The memory to use, such as 4GB; default: half of what is free.")]
+
 
 def attach(app: typer.Typer) -> None:
     """Add the commands."""
@@ -29,9 +31,7 @@ def fit(
     seed: Annotated[int, typer.Option(help="Seed of all randomness.", min=0)] = 0,
     option: Annotated[list[str] | None, typer.Option("--set", help="A parameter of the method, as NAME=VALUE.")] = None,
     cluster: Cluster = None,
-    memory: Annotated[
-        str | None, typer.Option(help="The memory to use, such as 4GB; default: half of what is free.")
-    ] = None,
+    memory: Memory = None,
     checkpoint: Annotated[
         Path | None, typer.Option(help="A folder for finished stages; the same command goes on from them.")
     ] = None,
@@ -77,6 +77,7 @@ def encode(
     ] = False,
     shards: Annotated[bool, typer.Option("--shards", help="Write a folder of .npy files.")] = False,
     cluster: Cluster = None,
+    memory: Memory = None,
     log_json: LogJson = False,
     force: Force = False,
 ) -> None:
@@ -92,7 +93,7 @@ def encode(
     encoder = Encoder.load(model)
     source = encoder.features(features)
     with shown(log_json), workers(cluster):
-        codefiles.write(encoder, source, output, target.check, shards=shards, exact=not fast)
+        codefiles.write(encoder, source, output, target.check, shards=shards, exact=not fast, memory=memory)
     n_bytes = codes.width(encoder.n_bits)
     done(f"{len(source)} codes of {encoder.n_bits} bits ({n_bytes} bytes) written to {output}")
 

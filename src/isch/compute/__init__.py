@@ -30,7 +30,7 @@ from isch.compute.passes import (
     run,
 )
 from isch.compute.rows import TOO_LARGE, load, load_work, mean, mean_work, refuse_constant, row_sum, sample
-from isch.compute.threads import n_threads, parallel, together
+from isch.compute.threads import at_most, n_threads, parallel, together
 from isch.compute.work import EIGH_FLOPS, SVD_FLOPS, Size, Stage
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "Stage",
     "Sum",
     "Threads",
+    "at_most",
     "block_rows",
     "checkpoint",
     "collect",

@@ -4,7 +4,8 @@
         (mean,) = checkpoint.stage("mean", None, lambda: (compute.mean(features),))
 
 A stage is some arrays, and the state of the random numbers after it. It is written whole or not at all. Stages are
-numbered in the order they come, which is the same in every run of the same recipe. Without a folder nothing is stored.
+numbered in the order they come, which is the same in every run of the same recipe. A stage may consist of stages; they
+are removed when it is stored itself. Without a folder nothing is stored.
 """
 
 import json
@@ -33,18 +34,21 @@ Arrays = tuple[NDArray[Any], ...]
 class Store:
     """The stages of one run, in the order they come."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._count = folder, 0
+    def __init__(self, folder: Path, prefix: str = "") -> None:
+        self._folder, self._prefix, self._count = folder, prefix, 0
 
     def stage(self, name: str, rng: np.random.Generator | None, make: Callable[[], Arrays]) -> Arrays:
         """The stage that comes now: as it was stored, or made and stored."""
-        folder = self._folder / f"{self._count:03d}-{name}"
+        folder = self._folder / f"{self._prefix}{self._count:03d}-{name}"
         self._count += 1
         if folder.exists():
             with in_our_words(str(folder), "stage of a checkpoint"):
                 return _read(folder, rng)
-        arrays = make()
+        with _using(Store(self._folder, f"{folder.name}.")):
+            arrays = make()
         _write(folder, arrays, rng)
+        for part in self._folder.glob(f"{folder.name}.*"):
+            shutil.rmtree(part, ignore_errors=True)
         return arrays
 
 
@@ -72,11 +76,18 @@ def at(folder: str | os.PathLike[str] | None, recipe: dict[str, Any]) -> Iterato
         _check_recipe(path, recipe)
         for left in path.glob(".*.partial"):  # by a run that was killed
             shutil.rmtree(left, ignore_errors=True)
-        token = _store.set(Store(path))
-        try:
+        with _using(Store(path)):
             yield
-        finally:
-            _store.reset(token)
+
+
+@contextmanager
+def _using(store: Store) -> Iterator[None]:
+    """Stages inside this block belong to a store."""
+    token = _store.set(store)
+    try:
+        yield
+    finally:
+        _store.reset(token)
 
 
 def stage(name: str, rng: np.random.Generator | None, make: Callable[[], Arrays]) -> Arrays:

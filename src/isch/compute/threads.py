@@ -13,19 +13,24 @@ from isch.compute.blas import single_threaded_blas
 from isch.errors import ParameterError
 
 _alone: ContextVar[bool] = ContextVar("isch_alone", default=False)
+_most: ContextVar[int | None] = ContextVar("isch_most_threads", default=None)
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 def n_threads() -> int:
-    """Threads to use: ISCH_NUM_THREADS in the environment, otherwise all cores this process may use; ``alone``, 1."""
+    """Threads to use: ISCH_NUM_THREADS in the environment, otherwise all cores this process may use; ``alone``, 1.
+
+    Inside ``at_most`` there are no more than it says.
+    """
     if _alone.get():
         return 1
     asked = os.environ.get("ISCH_NUM_THREADS", "")
     if asked and not (asked.isdecimal() and int(asked) > 0):
         raise ParameterError(f"ISCH_NUM_THREADS must be a positive number; got {asked!r}")
-    return int(asked) if asked else _cores()
+    count = int(asked) if asked else _cores()
+    return min(count, _most.get() or count)
 
 
 @contextmanager
@@ -36,6 +41,16 @@ def alone() -> Iterator[None]:
         yield
     finally:
         _alone.reset(token)
+
+
+@contextmanager
+def at_most(count: int) -> Iterator[None]:
+    """Passes inside this block use at most so many threads."""
+    token = _most.set(count)
+    try:
+        yield
+    finally:
+        _most.reset(token)
 
 
 def parallel(function: Callable[[T], R], items: Iterable[T], *, blas: bool = True, ahead: int = 2) -> Iterator[R]:

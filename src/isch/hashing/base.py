@@ -21,9 +21,9 @@ from isch import features as feature_sources
 from isch.codes import Codes
 from isch.compute import Size, Stage
 from isch.errors import InputError, ParameterError
-from isch.features import Block, Features, dense
-from isch.hashing.plan import Plan, plan
-from isch.hashing.projecting import Encoding, Projecting, Projector, centred
+from isch.features import Features
+from isch.hashing.plan import Plan, encoding_within, plan
+from isch.hashing.projecting import Encoding, Linear, Projecting, Projector
 from isch.lazy import issparse
 from isch.learned import Array, Expected, Optional
 from isch.learner import Learner
@@ -120,7 +120,7 @@ class Hasher(Learner):
             found = plan(self, features, given=memory is not None, checkpoint=checkpoint, measured=measured)
         return found if output is None else found.saved_to(Path(output))
 
-    def transform(self, X: Any, *, exact: bool = True) -> Codes:
+    def transform(self, X: Any, *, exact: bool = True, memory: str | int | None = None) -> Codes:
         """Compute the codes of features.
 
         Parameters
@@ -130,6 +130,9 @@ class Hasher(Learner):
         exact : bool
             False: a linear method may multiply 8-bit numbers, where the machine is faster at it and the extra ``fast``
             is installed. Some 1 to 6 bits in 1,000 differ; either kind of codes can be searched with the other.
+        memory : str or int, optional
+            The memory that this may take, as "4GB" or in bytes; by default half of what is free. Codes that take a
+            large share of it lie in a temporary file.
 
         Returns
         -------
@@ -137,8 +140,9 @@ class Hasher(Learner):
             Packed codes in ``numpy.packbits`` order; a data frame of them after ``set_output``.
         """
         features = self._open_fitted(X)
-        out = np.empty((len(features), codes.width(self.n_bits)), np.uint8)
-        compute.collect(Encoding(self._projecting(features, exact)), features, out)
+        with encoding_within(self, features, memory):
+            out = compute.memory.empty((len(features), codes.width(self.n_bits)), np.uint8)
+            compute.collect(Encoding(self._projecting(features, exact)), features, out)
         contained: Codes = out if isinstance(X, Features) else self._contained(out, X)
         return contained
 
@@ -364,28 +368,6 @@ class LinearHasher(Hasher):
 
     def _projector(self) -> Projector:
         return Linear(self.mean_, self.projection_)
-
-
-class Linear:
-    """z = x L − μ L. Double precision is centred before it is rounded to single, which copies the block once."""
-
-    def __init__(self, mean: NDArray[np.float64], projection: NDArray[np.float32]) -> None:
-        self.mean = mean
-        self.projection = projection
-        self._offset = mean.astype(np.float32) @ projection
-
-    def __call__(self, block: Block) -> NDArray[np.floating[Any]]:
-        if block.dtype == np.float64 and not issparse(block):
-            return centred(block, self.mean) @ self.projection
-        values = np.asarray((block if issparse(block) else dense(block)) @ self.projection, np.float32)
-        values -= self._offset
-        return values
-
-    def quick(self) -> Projector:
-        """The same by 8-bit products where the machine is faster at them, else itself."""
-        from isch.hashing.quick import ByteLinear, available
-
-        return ByteLinear(self) if available() else self
 
 
 def _plain(X: Any) -> bool:

@@ -26,9 +26,9 @@ from isch.compute import Size, Stage
 from isch.errors import InputError, IschWarning, ParameterError
 from isch.features import Features, Subset
 from isch.hashing import diagnostics, dictionary, lambda_star, nested, pca, rotation, spectrum
-from isch.hashing.base import Linear, LinearHasher
+from isch.hashing.base import LinearHasher
 from isch.hashing.dictionary import Atoms, Tree
-from isch.hashing.projecting import Projecting
+from isch.hashing.projecting import Linear, Projecting
 from isch.hashing.spectrum import Spectrum
 from isch.learned import Array, Expected, Optional
 from isch.parameters import BITS, POSITIVE, Interval, StrOptions

@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,6 +121,46 @@ def least_memory(size: Size, stages: tuple[Stage, ...]) -> int:
     threads, block = compute.n_threads(), compute.block_rows(size.columns) * size.columns
     blocks = threads * 3 * 4 * block + (2 * threads + 1) * size.item * block
     return int(max((stage.memory + (blocks if stage.read else 0) for stage in stages), default=0))
+
+
+@contextmanager
+def encoding_within(
+    hasher: "Hasher", features: Features, bound: str | int | None, rows: int | None = None
+) -> Iterator[None]:
+    """Encoding inside this block stays within a bound on memory: by fewer threads, where it has to.
+
+    Parameters
+    ----------
+    hasher, features
+        Who encodes what.
+    bound : str, int or None
+        As in ``memory.bounded``; one that was not asked for is not enforced.
+    rows : int, optional
+        Rows that are read at once; by default those of a block.
+
+    Raises
+    ------
+    InputError
+        The bound is too small for a single thread.
+    """
+    size = Size.of(features)
+    with memory.bounded(bound) as n_bytes:
+        threads = next((t for t in range(compute.n_threads(), 1, -1) if _encoding(hasher, size, rows, t) <= n_bytes), 1)
+        least = _encoding(hasher, size, rows, 1)
+        if bound is not None and n_bytes < least:
+            raise InputError(
+                f"{features.where}: memory = {memory.readable(n_bytes)} is too little to encode {size.columns} "
+                f"features by {hasher._label} of {hasher.n_bits} bits; expected at least {_rounded_up(least)}"
+            )
+        with compute.at_most(threads) if bound is not None else nullcontext():
+            yield
+
+
+def _encoding(hasher: "Hasher", size: Size, rows: int | None, threads: int) -> int:
+    """About how many bytes encoding takes: the model, the blocks at work, and what was read ahead, with some room."""
+    step = compute.block_rows(size.columns)
+    values = 4 * step * (3 * size.columns + 3 * hasher.n_bits)
+    return int(hasher._model_bytes(size) + threads * values + (3 * threads + 4) * size.bytes(rows or step))
 
 
 def no_room(place: Path, needed: float, what: str) -> Iterator[str]:

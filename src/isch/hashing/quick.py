@@ -14,8 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from isch.features import Block, dense
-from isch.hashing.base import Linear
-from isch.hashing.projecting import centred
+from isch.hashing.projecting import Linear, centred
 from isch.lazy import issparse
 
 LARGEST = np.float32(127)

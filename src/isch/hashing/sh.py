@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from isch import compute
 from isch.features import Block, Features
 from isch.hashing import pca
-from isch.hashing.base import Linear, LinearHasher
-from isch.hashing.projecting import Projector
+from isch.hashing.base import LinearHasher
+from isch.hashing.projecting import Linear, Projector
 from isch.learned import Array, Expected, check_range
 from isch.parameters import BITS
 

@@ -8,13 +8,14 @@ over slabs of atoms.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isch import progress
-from isch.compute import EIGH_FLOPS, SVD_FLOPS, Stage
+from isch.compute import EIGH_FLOPS, SVD_FLOPS, Stage, checkpoint
 from isch.lazy import linalg
 
 Atoms = NDArray[np.float32]
@@ -89,9 +90,9 @@ def work(kind: str, shape: tuple[int, int], n_bits: int, n_blocks: int) -> list[
         solving = n_blocks * (SVD_FLOPS * d * group**2 + EIGH_FLOPS * group**3)
         return [Stage("column sampling", products, solving, memory=8 * 3 * d * group + 4 * d * n_bits)]
     r, rounds = min(_width(n_bits), k, d), POWER_ITERATIONS + 1
-    held, kept = 4 * 2 * d * r + 4 * SLAB_ATOMS * (r + d), 4 * d * n_bits
+    held, kept, turned = 4 * 2 * d * r + 4 * SLAB_ATOMS * (r + d), 4 * d * n_bits, 4 * d * r
     return [
-        Stage("power iterations", rounds * 4.0 * k * d * r, rounds * 4.0 * d * r**2, memory=held),
+        Stage("power iterations", rounds * 4.0 * k * d * r, rounds * 4.0 * d * r**2, memory=held, kept=rounds * turned),
         Stage("eigenvectors", 2.0 * k * d * r + 4.0 * k * r**2 + 2.0 * d * r**2, EIGH_FLOPS * r**3, 0, 0, held, kept),
     ]
 
@@ -149,8 +150,8 @@ def randomized(atoms: Atoms, n_bits: int, rng: np.random.Generator) -> Spectrum:
     size = min(_width(n_bits), *atoms.shape)
     Q = rng.standard_normal((atoms.shape[1], size), dtype=np.float32)
     with progress.task("power iterations", POWER_ITERATIONS + 1, "iterations") as advance:
-        for _ in range(POWER_ITERATIONS + 1):
-            Q = linalg.qr(_power(atoms, Q), mode="economic", overwrite_a=True, check_finite=False)[0]
+        for number in range(1, POWER_ITERATIONS + 2):
+            (Q,) = checkpoint.stage(f"power-{number}", None, partial(_orthonormal, atoms, Q))
             advance(1)
     with progress.task("eigenvectors", 1) as advance:
         ritz, vectors = ritz_pairs(atoms, Q)
@@ -163,6 +164,11 @@ def randomized(atoms: Atoms, n_bits: int, rng: np.random.Generator) -> Spectrum:
 def _width(n_bits: int) -> int:
     """Directions in which a randomised solver looks for ``n_bits`` eigenpairs."""
     return n_bits + max(16, math.ceil(OVERSAMPLING * n_bits))
+
+
+def _orthonormal(atoms: Atoms, Q: NDArray[np.float32]) -> tuple[NDArray[np.float32]]:
+    """An orthonormal basis of the span of D Dᵀ Q."""
+    return (linalg.qr(_power(atoms, Q), mode="economic", overwrite_a=True, check_finite=False)[0],)
 
 
 def _power(atoms: Atoms, Q: NDArray[np.float32]) -> NDArray[np.float32]:

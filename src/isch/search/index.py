@@ -11,7 +11,7 @@ it was opened, or last wrote or refreshed. Many threads may use it, and other pr
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from isch.encoder import Encoder
 from isch.errors import InputError
@@ -26,6 +26,7 @@ from isch.search.writer import Rows, Writer, writing
 if TYPE_CHECKING:
     from isch.search import calibration
     from isch.search import duplicates as near_duplicates
+    from isch.search.indexes import Indexes
 else:
     calibration = Lazy("isch.search.calibration")
     near_duplicates = Lazy("isch.search.duplicates")
@@ -49,14 +50,20 @@ class Index(Reader):
         self._wait = wait
         self._writing = Lock()
 
+    @overload
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, wait: float = WAIT_SECONDS, client: Any = None) -> Self:
-        """Open an index.
+    def open(cls, path: str | os.PathLike[str], *, wait: float = WAIT_SECONDS, client: Any = None) -> Self: ...
+    @overload
+    @classmethod
+    def open(cls, path: list[Any] | tuple[Any, ...], *, client: Any = None) -> "Indexes": ...
+    @classmethod
+    def open(cls, path: Any, *, wait: float = WAIT_SECONDS, client: Any = None) -> "Self | Indexes":
+        """Open an index, or several to be searched as one.
 
         Parameters
         ----------
-        path : path
-            The folder.
+        path : path, or list of paths
+            The folder. Several folders with the same model are searched as if they were one index, and not changed.
         wait : float
             How many seconds a change waits for another process that is writing.
         client : distributed.Client, optional
@@ -64,9 +71,13 @@ class Index(Reader):
 
         Returns
         -------
-        Index
+        Index, or Indexes
         """
-        return cls(path, wait=wait, client=client)
+        if isinstance(path, str | os.PathLike):
+            return cls(path, wait=wait, client=client)
+        from isch.search.indexes import Indexes
+
+        return Indexes(path, client)
 
     @classmethod
     def create(

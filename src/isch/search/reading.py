@@ -61,11 +61,16 @@ class Reader:
     """What can be read from an index on disk; it shows the state when it was opened, or last refreshed."""
 
     def __init__(self, path: str | os.PathLike[str], client: Any = None) -> None:
-        self.path = Path(path).absolute()
+        folder = Path(path).absolute()
+        self._read(folder, take(checked(folder)), client)
+
+    def _read(self, path: Path, snapshot: Snapshot, client: Any) -> None:
+        """Read a snapshot; the model lies in the folder ``path``."""
+        self.path = path
         self._workers = None if client is None else _workers(client)
         self._refreshing = Lock()
         self._model: tuple[str, Encoder] | None = None  # its checksum, and the model
-        self._snapshot: Snapshot | None = take(checked(self.path))
+        self._snapshot: Snapshot | None = snapshot
 
     def search(
         self,
