@@ -2,19 +2,21 @@
 
 python benchmarks/duplicates.py judge              # the half of flowers-400 that nothing was set on; writes the section
 python benchmarks/duplicates.py build              # the other half, on which the limits were set; prints only
-python benchmarks/duplicates.py scale --count 100000 --cache scale     # time of search and grouping
+python benchmarks/duplicates.py scale --count 100000                   # time of search and grouping
 
 Needs flowers-400 and tiny-imagenet-20k (scale: tiny-imagenet-60k and cifar-10) in the folder of data sets, and
-imagehash. For 100,000 pictures the network takes some ten minutes; fingerprints and vectors are then kept in --cache.
+imagehash. Pictures are described once, which takes the network some ten minutes for 100,000, and kept in --cache.
+With --describe that is all that is done, so that what is timed can be run later on a quiet machine.
 """
 
 import argparse
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import imagehash
 import numpy as np
@@ -62,6 +64,16 @@ class Pictures:
         columns = zip(*((part.prints, part.vectors, part.peers) for part in parts), strict=True)
         return cls(*(np.concatenate(column) for column in columns))
 
+    @classmethod
+    def kept(cls, path: Path, make: Callable[[], "Pictures"]) -> "Pictures":
+        """What a file holds, which is made first if there is none."""
+        if not path.exists():
+            made = make()
+            path.parent.mkdir(parents=True, exist_ok=True)
+            np.savez(path, prints=made.prints.view(np.uint8), vectors=made.vectors, peers=made.peers)
+        with np.load(path) as file:
+            return cls(file["prints"].view(FINGERPRINT), file["vectors"], file["peers"])
+
 
 def described(images: Sequence[Image.Image]) -> Pictures:
     """Fingerprints, vectors and the peers' hashes, in this thread."""
@@ -98,6 +110,39 @@ def sources(paths: Sequence[str]) -> NDArray[np.int64]:
     return label
 
 
+class Half(NamedTuple):
+    """Half of the photographs, and what they are mixed with."""
+
+    first: int  # 0 or 1
+    alterations: Mapping[str, Alteration]
+    n_thumbnails: int
+    count: int | None  # of photographs; None: all
+    cache: Path
+
+    @property
+    def paths(self) -> list[str]:
+        return find(data_home() / "flowers-400").paths[self.first :: 2][: self.count]
+
+    @property
+    def step(self) -> int:
+        """From a photograph to the next: its copies follow it."""
+        return len(self.alterations) + 1
+
+    def pictures(self) -> Pictures:
+        copied = self.cache / f"copied-{self.first}-{len(self.paths)}.npz"
+        others = self.cache / f"thumbnails-{self.n_thumbnails}.npz"
+        return Pictures.joined(
+            [
+                Pictures.kept(copied, lambda: photographs(self.paths, self.alterations)),
+                Pictures.kept(others, lambda: distractors(self.n_thumbnails)),
+            ]
+        )
+
+    def labels(self) -> NDArray[np.int64]:
+        """The same number for copies of the same photograph, another for each thumbnail."""
+        return np.concatenate([np.repeat(sources(self.paths), self.step), -1 - np.arange(self.n_thumbnails)])
+
+
 def found_copies(matches: Matches, n_photographs: int, n_kinds: int) -> NDArray[np.bool_]:
     """(photographs, kinds): whether the photograph and this copy of it are a pair."""
     step = n_kinds + 1
@@ -108,8 +153,15 @@ def found_copies(matches: Matches, n_photographs: int, n_kinds: int) -> NDArray[
     return out[:, 1:]
 
 
-def peer_recall(names: Sequence[str], codes: NDArray[np.uint8], label: NDArray[np.int64], step: int) -> Any:
-    """(recall of each kind, distance allowed) of a sum of peers at the largest distance with precision enough.
+class Peer(NamedTuple):
+    """How a sum of peers fares on the same pictures."""
+
+    recall: NDArray[np.float64]  # of each kind of copy
+    precision: float
+
+
+def peer_recall(names: Sequence[str], codes: NDArray[np.uint8], label: NDArray[np.int64], step: int) -> Peer:
+    """Recall of a sum of peers at the largest distance with precision enough, else at that with the best precision.
 
     Every copy is compared with every photograph and thumbnail. The distance is chosen on these very pictures, which
     favours the peers.
@@ -126,44 +178,53 @@ def peer_recall(names: Sequence[str], codes: NDArray[np.uint8], label: NDArray[n
         other = label[targets] != label[photograph * step]
         wrong += np.bincount(apart[1:][:, other].ravel(), minlength=bits + 1)
     good = np.cumsum(np.bincount(right[:, 1:].ravel(), minlength=bits + 1))
-    allowed = np.flatnonzero(good >= PRECISION * (good + np.cumsum(wrong)))
-    limit = int(allowed[-1]) if len(allowed) else -1
-    return (right[:, 1:] <= limit).mean(axis=0), limit
+    precision = good / np.maximum(good + np.cumsum(wrong), 1)
+    limit = int(np.flatnonzero(precision >= min(PRECISION, precision.max()))[-1])
+    return Peer((right[:, 1:] <= limit).mean(axis=0), float(precision[limit]))
 
 
-def judge(half: int, alterations: Mapping[str, Alteration], n_thumbnails: int, count: int | None) -> str:
+def judge(half: Half) -> str:
     """The section on one half of the photographs."""
-    paths = find(data_home() / "flowers-400").paths[half::2][:count]
-    step = len(alterations) + 1
-    pictures = Pictures.joined([photographs(paths, alterations), distractors(n_thumbnails)])
-    label = np.concatenate([np.repeat(sources(paths), step), -1 - np.arange(n_thumbnails)])
+    pictures, label, step = half.pictures(), half.labels(), half.step
     start = time.perf_counter()
     loose = find_matches(pictures.prints, pictures.vectors)
-    seconds = time.perf_counter() - start
+    middle = time.perf_counter()
+    groups = group_matches(loose, len(label))
+    times = f"pairs in {middle - start:.1f} s, groups in {time.perf_counter() - middle:.1f} s"
     matches = loose.where(loose.distance <= radius_of(DEFAULT))
-    own = found_copies(matches, len(paths), len(alterations))
+    own = found_copies(matches, len(half.paths), len(half.alterations))
     wrong = label[matches.first] != label[matches.second]
     peers = {names: peer_recall(names, pictures.peers, label, step) for names in SUMS}
-    best = max((names for names in SUMS if len(names) > 1), key=lambda names: peers[names][0].mean())
-    columns = [peers[(name,)][0] for name in PEERS] + [peers[best][0]]
-    groups = group_matches(loose, len(label))
+    best = max((names for names in SUMS if len(names) > 1), key=lambda names: peers[names].recall.mean())
+    columns = [peers[(name,)].recall for name in PEERS] + [peers[best].recall]
     return f"""## Duplicates
 
-{len(paths)} photographs of flowers-400 (the half on which nothing was set), {len(alterations)} copies of each by kinds
-and strengths that were not used while building it, and {n_thumbnails:,} thumbnails; photographs of the same class are
-each other's distractors. Recall is the share of copies that are found as a match of their photograph at the default
-closeness ("{DEFAULT}", {CLOSENESS[DEFAULT]:.0f} bits). imagehash has its largest distance with precision ≥ {PRECISION},
-chosen on these very pictures; "best sum" is {" + ".join(best)}.
+{len(half.paths)} photographs of flowers-400 (the half on which nothing was set), {len(half.alterations)} copies of each
+by kinds and strengths that were not used for setting the limits (five of them resemble alterations tried while building
+it), and {half.n_thumbnails:,} thumbnails; photographs of the same class are each other's distractors. Recall is the
+share of copies that are found as a match of their photograph at the default closeness ("{DEFAULT}",
+{CLOSENESS[DEFAULT]:.0f} bits). imagehash has its largest distance with precision ≥ {PRECISION}, chosen on these very
+pictures; "best sum" is {" + ".join(best)}. {imprecise(peers)}
 
-{by_target(alterations, own, columns)}
+{by_target(half.alterations, own, columns)}
 
-{by_kind(alterations, own, columns)}
+{by_kind(half.alterations, own, columns)}
 
 Precision over all {len(label) * (len(label) - 1) // 2:,} pairs of pictures: {1 - wrong.mean():.5f} ({wrong.sum()} wrong
-of {len(wrong):,} found; {wrong_by_closeness(loose, label)}). {in_groups(groups, label, step, len(paths))} Search and
-comparison of the {len(label):,} pictures: {seconds:.1f} s.
+of {len(wrong):,} found; {wrong_by_closeness(loose, label)}). {in_groups(groups, label, step, len(half.paths))}
+{len(label):,} pictures: {times}.
 
 {machine("imagehash", "onnxruntime")}"""
+
+
+def imprecise(peers: Mapping[Sequence[str], Peer]) -> str:
+    """Sentences on the peers that never reach the precision."""
+    return " ".join(
+        f"{' + '.join(names)} never reaches that precision, since different pictures share its hash: "
+        f"its recall is given where its precision is best, {peer.precision:.3f}."
+        for names, peer in peers.items()
+        if peer.precision < PRECISION
+    )
 
 
 def by_target(alterations: Mapping[str, Alteration], own: NDArray[np.bool_], peers: list[Any]) -> str:
@@ -275,20 +336,27 @@ def main() -> None:
     parser.add_argument("--thumbnails", type=int, default=20_000)
     parser.add_argument("--photographs", type=int)
     parser.add_argument("--count", type=int, default=100_000)
-    parser.add_argument("--cache", type=Path, default=Path("scale"))
-    arguments = parser.parse_args()
-    match arguments.what:
-        case "build":
-            print(judge(0, BUILDING, arguments.thumbnails, arguments.photographs))
-        case "judge":
-            text = judge(1, JUDGING, arguments.thumbnails, arguments.photographs)
-            print(text)
-            if arguments.photographs is None:
-                section("duplicates", text)
-        case "scale":
-            text = scale(arguments.count, arguments.cache)
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "isch-duplicates-benchmark")
+    parser.add_argument("--describe", action="store_true", help="describe the pictures and end")
+    given = parser.parse_args()
+    halves = {
+        "build": Half(0, BUILDING, given.thumbnails, given.photographs, given.cache),
+        "judge": Half(1, JUDGING, given.thumbnails, given.photographs, given.cache),
+    }
+    match given.what, given.describe:
+        case "scale", True:
+            known(describer("cnn"), given.count, given.cache)
+        case "scale", False:
+            text = scale(given.count, given.cache)
             print(text)
             section("duplicates-scale", f"## Duplicates among many\n\n{text}\n\n{machine('onnxruntime')}")
+        case half, True:
+            halves[half].pictures()
+        case half, False:
+            text = judge(halves[half])
+            print(text)
+            if half == "judge" and given.photographs is None:
+                section("duplicates", text)
 
 
 if __name__ == "__main__":
