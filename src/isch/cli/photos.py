@@ -179,9 +179,11 @@ def _complain(library: "Library") -> None:
 
 
 def _serve(door: Door, library: "Library") -> None:
+    from isch.photos.copies import compiling
     from isch.web.app import create
 
-    door.open(create(library, door.settings))
+    with compiling():
+        door.open(create(library, door.settings))
 
 
 def _number(text: str) -> str | float:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from isch.cli.console import say
+from isch.cli.console import done, say
 
 Port = Annotated[int, typer.Option(help="The port to listen on; 0 takes any free one.")]
 Host = Annotated[str, typer.Option(help="The address to listen on; any but loopback needs --token.")]
@@ -24,17 +24,24 @@ class Door:
 
     def __init__(self, port: int, host: str, token: str | None, no_browser: bool) -> None:
         from isch.errors import require
+        from isch.web.server import listen
         from isch.web.settings import Settings
 
         require("fastapi", "photos")
         self.settings: Settings = Settings(host=host, port=port, token=token)
+        self._listener, self._address = listen(self.settings)
         self._browser = not no_browser
 
     def open(self, app: Any) -> None:
         """Serve an app until it is interrupted."""
         from isch.web.server import serve
 
-        serve(app, self.settings, lambda at: say(f"the search page is at {at} (Ctrl-C stops it)"), self._browser)
+        serve(app, self._listener, self._address, _announce, self._browser)
+        done("the server has stopped")
+
+
+def _announce(address: str) -> None:
+    say(f"the search page is at {address} (Ctrl-C stops it)")
 
 
 def with_door(command: Callable[..., None]) -> Callable[..., None]:

@@ -3,17 +3,24 @@
 So the next start, and every move of a slider, only reads them.
 """
 
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from isch.describe.base import unit_rows
 from isch.photos import fingerprint, matching
 from isch.photos.candidates import Matches
 from isch.photos.fingerprint import FINGERPRINT
+from isch.photos.groups import group_matches
 from isch.photos.library import Library
 
 _NAME = "copies"
+_NOISE = 512
 _RECORD = np.dtype([("first", "<i8"), ("second", "<i8"), ("distance", "<f4")])
 
 
@@ -38,6 +45,26 @@ def find_copies(library: Library) -> Copies:
         matches = _searched(library, numbers)
         catalog.keep(_NAME, key, _packed(matches))
     return Copies(revision, numbers, digests, matches)
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Compile meanwhile what the search needs, in another process: in a new installation that takes half a minute."""
+    command, nowhere = [sys.executable, "-m", "isch.photos.copies"], subprocess.DEVNULL
+    with subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+def warm_up() -> None:
+    """Search pictures of noise for copies, which compiles everything and keeps it for other processes."""
+    rng = np.random.default_rng(0)
+    prints = fingerprint.from_squares(rng.integers(0, 256, (_NOISE, fingerprint.SIDE, fingerprint.SIDE), np.uint8))
+    vectors = unit_rows(rng.standard_normal((_NOISE, 64), np.float32))
+    prints[1], vectors[3] = prints[0], vectors[2]  # one pair by its hashes, one that is looked at more closely
+    group_matches(matching.find_matches(prints, vectors), _NOISE)
 
 
 def _searched(library: Library, numbers: list[int]) -> Matches:
@@ -75,3 +102,7 @@ def _unpacked(content: bytes, n: int) -> Matches | None:
     first, second, distance = (np.ascontiguousarray(records[name]) for name in Matches._fields)
     sound = (first >= 0) & (first < second) & (second < n) & (distance >= 0) & (distance <= matching.LARGEST)
     return Matches(first, second, distance) if sound.all() else None
+
+
+if __name__ == "__main__":
+    warm_up()

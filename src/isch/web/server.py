@@ -4,6 +4,7 @@ import socket
 import threading
 import webbrowser
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from isch.errors import FileError, require
@@ -13,12 +14,9 @@ CONNECTIONS = 256
 STOP_SECONDS = 5
 
 
-def serve(app: Any, settings: Settings, ready: Callable[[str], None], browser: bool) -> None:
-    """Serve until interrupted; ``ready`` is told the address once the server listens."""
+def serve(app: Any, listener: socket.socket, address: str, ready: Callable[[str], None], browser: bool) -> None:
+    """Serve until interrupted, and return; ``ready`` is told the address."""
     uvicorn = require("uvicorn", "photos")
-    listener = _listen(settings)
-    port = listener.getsockname()[1]
-    address = settings.address.replace(f":{settings.port}/", f":{port}/", 1)
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -26,19 +24,27 @@ def serve(app: Any, settings: Settings, ready: Callable[[str], None], browser: b
         limit_concurrency=CONNECTIONS,
         timeout_graceful_shutdown=STOP_SECONDS,
     )
-    listener.listen(CONNECTIONS)
     ready(address)
     if browser:
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-    uvicorn.Server(config).run(sockets=[listener])
+    with suppress(KeyboardInterrupt):  # how the user ends it
+        uvicorn.Server(config).run(sockets=[listener])
 
 
-def _listen(settings: Settings) -> socket.socket:
+def listen(settings: Settings) -> tuple[socket.socket, str]:
+    """A socket on which browsers wait until it is served, and the page's address."""
+    listener = _bound(settings)
+    port = listener.getsockname()[1]
+    return listener, settings.address.replace(f":{settings.port}/", f":{port}/", 1)
+
+
+def _bound(settings: Settings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.host, settings.port))
+        listener.listen(CONNECTIONS)
     except OSError as error:
         listener.close()
         raise FileError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; try --port 0") from error

@@ -48,6 +48,6 @@ export async function compare(first, neighbour) {
 export function whole(item) {
   const image = picture(item.id, item.name, true);
   image.className = "whole";
-  show(item.name, image, facts([["Folder", item.folder], ["Taken", item.taken.replace("T", " ")], ["Camera", item.camera],
+  show(item.name, image, facts([["Folder", item.folder], ["Date", item.taken.replace("T", " ")], ["Camera", item.camera],
     ["Size", `${item.width} × ${item.height}, ${size(item.bytes)}, ${item.format}`]]));
 }

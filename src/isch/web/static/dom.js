@@ -25,7 +25,7 @@ const units = ["bytes", "kB", "MB", "GB", "TB"];
 export function size(bytes) {
   let power = 0;
   while (bytes >= 1000 && power < units.length - 1) { bytes /= 1000; power += 1; }
-  return `${power && bytes < 10 ? bytes.toFixed(1) : Math.round(bytes)} ${units[power]}`;
+  return `${power && bytes < 100 ? bytes.toPrecision(3) : Math.round(bytes)} ${units[power]}`;
 }
 
 export const count = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;

@@ -5,7 +5,8 @@ import { show } from "./code.js";
 import { count, day, find, make, picture, say, size } from "./dom.js";
 
 const RULES = { folder: "preferred folder", pixels: "most pixels", format: "RAW, HEIC, then JPEG", bytes: "largest file", oldest: "oldest" };
-const STEP = 50;
+const STEP = 50; // groups drawn at a time
+const MOST = 200; // groups in one request
 
 export class DuplicatesView {
   constructor(facets) {
@@ -97,16 +98,26 @@ export class DuplicatesView {
     this.draw();
   }
 
+  // Also the groups that are not drawn yet.
+  async all() {
+    const every = [...this.groups];
+    while (every.length < this.found.total) {
+      const { groups } = await api.duplicates({ ...this.wanted, offset: every.length, limit: MOST });
+      if (!groups.length) break;
+      every.push(...groups);
+    }
+    return every;
+  }
+
   draw() {
     const { total, pictures, savings } = this.found;
     say(total ? `${count(total, "group")}, ${count(pictures, "picture")}; ${size(savings)} in spare copies` : "No duplicates at this setting.");
     this.list.replaceChildren(...this.groups.map((group) => this.card(group)));
     if (!total) this.list.append(make("p", { className: "empty" }, "No two pictures are this near. Move the slider to the right to see pictures that differ more."));
     if (this.groups.length < total) this.list.append(make("button", { type: "button", onclick: () => this.more() }, `Show more of ${count(total, "group")}`));
-    const spare = this.groups.flatMap((group) => group.items.filter((_, i) => i !== group.keep));
-    this.bar.replaceChildren(...(spare.length ? [make("button", { type: "button", className: "danger", id: "trash", onclick: () => this.confirm() },
-      `Move ${count(spare.length, "spare copy").replace("copys", "copies")} to the trash …`),
-    make("span", {}, `${size(total ? sum(spare) : 0)} in the groups shown. Nothing is deleted: files go to the system's trash.`)] : []));
+    this.bar.replaceChildren(...(total ? [make("button", { type: "button", className: "danger", id: "trash", onclick: () => this.confirm().catch((error) => say(error.message, true)) },
+      `Move ${copies(pictures - total)} to the trash …`),
+    make("span", {}, `${size(savings)} in ${count(total, "group")}. Nothing is deleted: files go to the system's trash.`)] : []));
   }
 
   card(group) {
@@ -118,7 +129,7 @@ export class DuplicatesView {
     const why = group.reason === "you" ? "you chose the copy to keep" : `kept: ${RULES[group.reason] ?? "first by name"}`;
     return make("article", { className: "group", "data-ids": ids.join(",") },
       make("div", { className: "head" },
-        make("h2", {}, `${group.items.length} copies, at most ${group.diameter.toFixed(0)} bits apart; ${why}`),
+        make("h2", {}, `${group.items.length} copies, at most ${count(Math.round(group.diameter), "bit")} apart; ${why}`),
         make("div", { className: "row" },
           make("button", { type: "button", onclick: () => decide("not duplicates") }, "Not duplicates"),
           make("button", { type: "button", onclick: () => decide("keep both") }, group.items.length > 2 ? "Keep all" : "Keep both"))),
@@ -136,25 +147,40 @@ export class DuplicatesView {
           " ", make("span", { className: "verdict" }, kept ? "keep" : "spare copy"))));
   }
 
-  confirm() {
-    const removals = this.groups.map((group) => ({ give_up: group.items.filter((_, i) => i !== group.keep).map((item) => item.id), keep: [group.items[group.keep].id] }));
-    const spare = this.groups.flatMap((group) => group.items.filter((_, i) => i !== group.keep));
+  async confirm() {
+    const groups = await this.all();
+    const spare = groups.flatMap(spareOf);
     const files = count(spare.length, "file");
     const go = make("button", { type: "button", className: "danger", id: "really", onclick: async () => {
       go.disabled = true;
       try {
-        const done = await api.trash(removals, spare.length);
-        const failed = done.outcomes.filter((one) => !one.moved);
-        show("Moved to the trash", make("p", {}, `${count(done.moved, "file")}, ${size(done.bytes)}. The log trash.jsonl beside the index says where each went.`),
-          ...(failed.length ? [make("p", {}, `${count(failed.length, "file")} stayed:`), make("ul", {}, ...failed.map((one) => make("li", {}, `${one.path}: ${one.reason}`)))] : []));
-        await this.load();
-      } catch (error) { show("Nothing was moved", make("p", {}, error.message)); }
+        const outcomes = await discard(groups, (n) => { go.textContent = `${n.toLocaleString("en")} of ${files} …`; });
+        const moved = outcomes.filter((one) => one.moved);
+        const stayed = outcomes.filter((one) => !one.moved);
+        show("Moved to the trash", make("p", {}, `${count(moved.length, "file")}, ${size(sum(moved))}. The log trash.jsonl beside the index says where each went.`),
+          ...(stayed.length ? [make("p", {}, `${count(stayed.length, "file")} stayed:`), make("ul", {}, ...stayed.map((one) => make("li", {}, `${one.path}: ${one.reason}`)))] : []));
+      } catch (error) { show("Not all was moved", make("p", {}, `${error.message}. The log trash.jsonl beside the index says what went to the trash.`)); }
+      await this.load();
     } }, `Move ${files} to the trash`);
-    show(`Move ${files} to the trash?`, make("p", {}, `${files} of ${count(this.groups.length, "group")} go to the system's trash, ${size(sum(spare))} in all. One copy of each picture stays. You can restore files from the trash.`),
+    show(`Move ${files} to the trash?`, make("p", {}, `${files} of ${count(groups.length, "group")} go to the system's trash, ${size(sum(spare))} in all. One copy of each picture stays. You can restore files from the trash.`),
       make("p", {}, go));
   }
 }
 
+async function discard(groups, tell) {
+  const outcomes = [];
+  for (let start = 0; start < groups.length; start += MOST) {
+    const some = groups.slice(start, start + MOST);
+    const removals = some.map((group) => ({ give_up: spareOf(group).map((item) => item.id), keep: [group.items[group.keep].id] }));
+    const done = await api.trash(removals, some.flatMap(spareOf).length);
+    outcomes.push(...done.outcomes);
+    tell(outcomes.length);
+  }
+  return outcomes;
+}
+
+const spareOf = (group) => group.items.filter((_, i) => i !== group.keep);
+const copies = (n) => (n === 1 ? "1 spare copy" : `${n.toLocaleString("en")} spare copies`);
 const sum = (items) => items.reduce((total, item) => total + item.bytes, 0);
 const nearness = (closeness, bits) => Object.keys(closeness).find((name) => bits <= closeness[name]) ?? Object.keys(closeness).at(-1);
 function saved(name, otherwise) { try { return JSON.parse(localStorage.getItem(name)) ?? otherwise; } catch { return otherwise; } }

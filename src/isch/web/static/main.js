@@ -67,7 +67,7 @@ function attach(view) {
 
 async function showSimilar(id) {
   const [item, found, code] = await Promise.all([api.item(id), api.similar(id, filter(), K), api.code(id)]);
-  header(picture(id, item.name, true), item.name, [["Folder", item.folder], ["Taken", item.taken.replace("T", " ")], ["Camera", item.camera],
+  header(picture(id, item.name, true), item.name, [["Folder", item.folder], ["Date", item.taken.replace("T", " ")], ["Camera", item.camera],
     ["Size", `${item.width} × ${item.height}, ${size(item.bytes)}, ${item.format}`]], item.words,
   make("button", { type: "button", onclick: () => whole(item) }, "Look at it larger"));
   results(found, { name: item.name, bits: code.bits });
@@ -93,7 +93,8 @@ function results(found, query) {
   say(`${count(found.items.length, "similar picture")} of ${found.searched.toLocaleString("en")} searched in ${found.milliseconds.toFixed(1)} ms`);
   const row = find("#view .query .row");
   if (found.items.length) row.append(make("button", { type: "button", id: "how", onclick: () => compare(query, found.items[0]).catch((e) => say(e.message, true)) }, "How it works"));
-  const note = (item) => [make("b", {}, `${item.distance} bits`), ` ${item.name}`, make("br"), item.folder || day(item.taken)];
+  const apart = (item) => (found.learned ? count(item.distance, "bit") : `distance ${item.score.toFixed(2)}`);
+  const note = (item) => [make("b", {}, apart(item)), make("br"), item.name, make("br"), item.folder || day(item.taken)];
   attach(new Grid(list(found.items), { open: similarTo, note }));
   if (!found.items.length) find("#view").append(make("p", { className: "empty" }, "No other picture fits these filters."));
 }
