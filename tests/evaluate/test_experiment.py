@@ -71,7 +71,7 @@ def test_the_stand_in_is_used_when_the_data_is_not_there(tmp_path: Path, monkeyp
     monkeypatch.setenv("ISCH_DATA", str(tmp_path))
     chosen = experiment.available(read("vlad"))
     assert chosen.is_stand_in
-    assert chosen.data["dataset"] == "tiny-imagenet"
+    assert chosen.data["dataset"] == "tiny-imagenet-60k"
 
 
 def test_a_summary_needs_results(toy: Path) -> None:
