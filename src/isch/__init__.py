@@ -20,6 +20,7 @@ _HOMES = {  # beside the classes of hashing methods, which their registry names
     "pairs_within": "isch.search.pairs",
     "pairs_blocks": "isch.search.pairs",
     "near_groups": "isch.search.groups",
+    "nearest_estimated": "isch.search.estimates",
     "MultiIndex": "isch.search.multi_index",
     "Index": "isch.search.index",
     "Encoder": "isch.encoder",

@@ -117,8 +117,8 @@ def test_what_is_no_catalog_is_refused(content: bytes) -> None:
 
 
 def test_a_newer_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(FormatError, match="the index has format version 4; this ISCH reads up to version 3"):
-        decoded(sealed(lambda c: c.update(version=4, new="entry")), WHERE)
+    with pytest.raises(FormatError, match="the index has format version 5; this ISCH reads up to version 4"):
+        decoded(sealed(lambda c: c.update(version=5, new="entry")), WHERE)
 
 
 def test_an_enormous_catalog_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

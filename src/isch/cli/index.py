@@ -55,7 +55,8 @@ def build(
     keys: Keys = None,
     metadata: Metadata = None,
     keep_features: Annotated[
-        Literal["float16", "float32"] | None, typer.Option(help="Keep the features too, for exact re-ranking.")
+        Literal["float16", "float32", "factors"] | None,
+        typer.Option(help="Keep the features, or factors of a model with objective=neighbours, to re-rank by."),
     ] = None,
 ) -> None:
     """Make an index: of features with a model, or of packed codes without."""
@@ -159,8 +160,8 @@ def search(
     queries: Source,
     k: Annotated[int, typer.Option("-k", help="Hits per query.", min=1)] = 10,
     rerank: Annotated[
-        Literal["auto", "asymmetric", "exact", "none"],
-        typer.Option(help="How the best hits are sorted; auto: asymmetric if the method allows it."),
+        Literal["auto", "asymmetric", "factors", "exact", "none"],
+        typer.Option(help="How the best hits are sorted; auto: by factors if kept, else asymmetric if it can be."),
     ] = "auto",
     oversample: Annotated[
         float | None, typer.Option(help="How many candidates to re-rank, as a multiple of k.", min=1)
@@ -180,10 +181,11 @@ def search(
 
     wanted = arguments.conditions(where)
     with client_of(cluster) as client, _opened(index, client) as opened:
-        if rerank == "exact" and not opened.info()["keep_features"]:
-            raise ParameterError("--rerank exact needs an index that was built with --keep-features")
-        if recall is not None and not opened.info()["keep_features"]:
-            raise ParameterError("--recall needs an index that was built with --keep-features")
+        kept = opened.info()["keep_features"] in ("float16", "float32")
+        if rerank == "exact" and not kept:
+            raise ParameterError("--rerank exact needs an index that was built with --keep-features float16 or float32")
+        if recall is not None and not kept:
+            raise ParameterError("--recall needs an index that was built with --keep-features float16 or float32")
         results = opened.search(queries, k, where=wanted, rerank=rerank, oversample=oversample, recall=recall)
         if wanted and not any(results):
             _check_fields(opened, [field for condition in wanted for field in condition])

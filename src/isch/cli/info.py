@@ -210,12 +210,13 @@ def _isch(learned: dict[str, Any]) -> Facts:
     """What ISCH's diagnostics say."""
     errors, balance = learned["quantization_errors_"], learned["bit_balance_"]
     first, last = (sum(e[i] for e in errors) / len(errors) for i in (0, -1))
+    star = learned.get("lambda_star_")
     rank = "" if learned.get("rank_") is None else f", rank {learned['rank_']}"
     kind, atoms, asked = (learned[name] for name in ("dictionary_kind_", "n_atoms_", "n_atoms_asked_"))
     return {
         "dictionary": f"{kind}, {atoms} atoms" + (f" ({asked} were asked for)" if asked != atoms else ""),
         "spectrum": f"{learned['spectrum_kind_']}, {learned['spectrum_share_']:.1%} kept{rank}",
-        "weights": f"λ* = {learned['lambda_star_']:.4g} (τ = {learned['tau_']:.4g})",
+        "weights": "all alike" if star is None else f"λ* = {star:.4g} (τ = {learned['tau_']:.4g})",
         "rotation": f"{len(errors)} × {learned['block_size_']} bits, block overlap {learned['block_overlap_']:.2f}, "
         f"quantisation error {first:.4f} → {last:.4f} in {max(map(len, errors))} iterations",
         "ones": f"{balance.min():.0%} to {balance.max():.0%} of rows, by bit",

@@ -67,7 +67,7 @@ class EngineStore(Store):
     def _stage(self, method: str | None, oversample: float | None) -> rerank.Stage:
         if method == "exact":
             raise InputError(f"{self.where}: exact re-ranking needs the features, which isch.Index can keep")
-        return rerank.stage(method, oversample, None if self.encoder is None else self.encoder.distance, False)
+        return rerank.stage(method, oversample, None if self.encoder is None else self.encoder.distance, None)
 
     def _candidates(self, codes: Codes, k: int, total: int, where: Where | None) -> list[list[Candidate]]:
         if where is None or self.filters:

@@ -74,7 +74,7 @@ class Local(Store):
     ) -> Results:
         """As ``isch.Index.search``; without an encoder the queries are codes, which are not re-ranked."""
         if self.encoder is None:
-            reranking.stage(rerank, oversample, None, False)
+            reranking.stage(rerank, oversample, None, None)
             return self.index.search_codes(queries, k, where=where)
         return self.index.search(queries, k, where=where, rerank=rerank, oversample=oversample)
 

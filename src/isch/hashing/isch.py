@@ -8,7 +8,7 @@ rotation R,
 
 where (λ, V) are the r = min(m, rank) largest eigenpairs of D Dᵀ. There are three steps: dictionary.py learns D,
 spectrum.py finds λ and V, rotation.py learns R (r × m) block by block: a rotation, or a tight frame if m exceeds the
-rank. Bit i of x is [L*_i (x − μ) ≥ 0].
+rank. Bit i of x is [L*_i (x − μ) ≥ 0]. ``objective="neighbours"`` takes principal directions and f ≡ 1 (recall.py).
 """
 
 import math
@@ -25,7 +25,7 @@ from isch import compute
 from isch.compute import Size, Stage
 from isch.errors import InputError, IschWarning, ParameterError
 from isch.features import Features, Subset
-from isch.hashing import diagnostics, dictionary, lambda_star, nested, pca, rotation, spectrum
+from isch.hashing import diagnostics, dictionary, lambda_star, nested, pca, recall, rotation, spectrum
 from isch.hashing.base import LinearHasher
 from isch.hashing.dictionary import Atoms, Tree
 from isch.hashing.projecting import Linear, Projecting
@@ -49,6 +49,9 @@ class ISCH(LinearHasher):
     ----------
     n_bits : int
         Bits per code, m: any number.
+    objective : {"meaning", "neighbours"}
+        What codes are to find: what belongs together, as the paper wants, or the neighbours by 2-norm, from principal
+        directions without dictionary and weights. Then ``factors`` gives two numbers per item that estimate 2-norms.
     n_atoms : int, optional
         Size of a flat dictionary; by default twice the number of features. Ignored for a hierarchical one.
     dictionary : {"auto", "flat", "hierarchical"}
@@ -89,6 +92,7 @@ class ISCH(LinearHasher):
     revision = 2  # λ* from neighbours instead of the spectrum alone
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_bits": [BITS],
+        "objective": [StrOptions({"meaning", "neighbours"})],
         "n_atoms": [POSITIVE, None],
         "dictionary": [StrOptions({"auto", "flat", "hierarchical"})],
         "n_branches": [POSITIVE, None],
@@ -115,8 +119,9 @@ class ISCH(LinearHasher):
         "spectrum_share_": float,
         "eigenvalues_": Array("float64", "r"),
         "rank_": Optional(int),
-        "lambda_star_": float,
-        "tau_": float,
+        "lambda_star_": Optional(float),
+        "tau_": Optional(float),
+        "unit_": Optional(float),
         "block_size_": int,
         "block_overlap_": float,
         "quantization_errors_": list,
@@ -124,10 +129,15 @@ class ISCH(LinearHasher):
         "bit_correlation_": float,
     }
 
+    lambda_star_: float | None  # None where no direction is weighted
+    tau_: float | None
+    unit_: float | None  # the length in which factors are given
+
     def __init__(
         self,
         n_bits: int = 128,
         *,
+        objective: Literal["meaning", "neighbours"] = "meaning",
         n_atoms: int | None = None,
         dictionary: Literal["auto", "flat", "hierarchical"] = "auto",
         n_branches: int | None = None,
@@ -145,6 +155,7 @@ class ISCH(LinearHasher):
         random_state: Any = 0,
     ) -> None:
         self.n_bits = n_bits
+        self.objective = objective
         self.n_atoms = n_atoms
         self.dictionary = dictionary
         self.n_branches = n_branches
@@ -161,8 +172,25 @@ class ISCH(LinearHasher):
         self.keep_dictionary = keep_dictionary
         self.random_state = random_state
 
+    def factors(self, X: Any) -> NDArray[np.float16]:
+        """Two numbers per row that estimate 2-norms (``isch.nearest_estimated``), with ``objective="neighbours"``.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, Dask array, path or Features
+            As for ``transform``.
+
+        Returns
+        -------
+        ndarray of float16, (n, 2)
+            The squared distance from the mean, and the correction of the product with the code.
+        """
+        return recall.factors(self, X)
+
     def _check_size(self, features: Features) -> None:
         super()._check_size(features)
+        if self.nested and self.objective == "neighbours":
+            raise ParameterError("objective='neighbours' needs all of its bits; expected nested=False")
         if self.nested and self.block_size:
             raise ParameterError(f"nested=True learns one rotation without blocks; got block_size = {self.block_size}")
         if self.n_bits % (self.block_size or 1):
@@ -172,21 +200,30 @@ class ISCH(LinearHasher):
         """Of s rows, k atoms, m bits and Q blocks; beyond min(k, d) eigenpairs there are none."""
         n, d, _ = size
         sample = size._replace(rows=min(n, self.max_samples))
-        atoms, dictionary_work = self._dictionary_work(sample)
-        pairs = min(self.n_bits, atoms, d)
-        blocks = self._n_blocks(pairs)
-        spectrum_work = spectrum.work(self._spectrum_kind((atoms, d)), (atoms, d), self._n_pairs(), blocks)
-        after = self._choice_work(sample, pairs, min(self._n_pairs(), atoms, d), blocks) if self.tau == "auto" else []
+        if self.objective == "neighbours":
+            pairs = min(self.n_bits, d)
+            before, after = recall.work(size, self.n_bits), list[Stage]()
+        else:
+            atoms, dictionary_work = self._dictionary_work(sample)
+            pairs = min(self.n_bits, atoms, d)
+            before, after = self._spectrum_work(sample, atoms, pairs)
+            before = [compute.mean_work(size), *dictionary_work, *before]
         rows = min(sample.rows, max(2, ROTATION_VALUES // self.n_bits))
-        projected = pca.project_work(sample, rows, pairs)
+        projected, blocks = pca.project_work(sample, rows, pairs), self._n_blocks(pairs)
         after.append(replace(projected, array=projected.array * 5 / 4))  # the signs take a quarter of the values
         learn = nested.work if self.nested else rotation.work
         for number in range(1, blocks + 1):
             label = f"rotation {number} of {blocks}"
             after += learn(rows, pairs // blocks, self.n_bits // blocks, self.n_iter, label)
         held = 8 * d * self.n_bits  # of eigenvectors twice, or W and L
-        after = [replace(stage, memory=stage.memory + held) for stage in after]
-        return [compute.mean_work(size), *dictionary_work, *spectrum_work, *after]
+        return before + [replace(stage, memory=stage.memory + held) for stage in after]
+
+    def _spectrum_work(self, sample: Size, atoms: int, pairs: int) -> tuple[list[Stage], list[Stage]]:
+        """What the eigenpairs cost, and the choice of λ*."""
+        shape, blocks = (atoms, sample.columns), self._n_blocks(pairs)
+        work = spectrum.work(self._spectrum_kind(shape), shape, self._n_pairs(), blocks)
+        width = min(self._n_pairs(), *shape)
+        return work, self._choice_work(sample, pairs, width, blocks) if self.tau == "auto" else []
 
     def _dictionary_work(self, sample: Size) -> tuple[int, list[Stage]]:
         """(number of atoms, what learning them costs)."""
@@ -206,6 +243,9 @@ class ISCH(LinearHasher):
 
     def _fit(self, features: Features) -> None:
         rng = self._rng()
+        if self.objective == "neighbours":
+            self._fit_neighbours(features, rng)
+            return
         self.mean_ = compute.mean(features)
         sample = Subset(features, compute.sample(features, self.max_samples, rng))
         self.dictionary_ = self._learn_dictionary(sample, rng)
@@ -213,6 +253,21 @@ class ISCH(LinearHasher):
         found = compute.checkpoint.stage("spectrum", rng, lambda: self._decompose(self.dictionary_, rng).arrays())
         pairs = self._weighed(Spectrum.of(*found), sample, rng)
         self._rotate(pairs, sample, rng)
+
+    def _fit_neighbours(self, features: Features, rng: np.random.Generator) -> None:
+        """The same with principal directions and f ≡ 1."""
+        self.mean_, pairs = recall.principal_pairs(features, self.n_bits, rng)
+        vars(self).pop("dictionary_", None)  # of an earlier fit
+        self.dictionary_kind_, self.n_atoms_asked_, self.n_atoms_, self.spectrum_kind_ = "none", 0, 0, "principal"
+        self.lambda_star_ = self.tau_ = None
+        self._rotate(self._blocked(pairs), Subset(features, compute.sample(features, self.max_samples, rng)), rng)
+
+    def _blocked(self, pairs: Spectrum) -> Spectrum:
+        """The pairs in blocks, and what is known of them."""
+        if self.spectrum_kind_ != "columns":
+            pairs = pairs.dealt(self._n_blocks(len(pairs.eigenvalues)))
+        self.eigenvalues_, self.rank_, self.spectrum_share_ = pairs.eigenvalues, pairs.rank, pairs.share
+        return pairs
 
     def _dictionary_kind(self, shape: tuple[int, int]) -> str:
         """Of a sample of this shape."""
@@ -279,13 +334,7 @@ class ISCH(LinearHasher):
 
     def _weighed(self, wide: Spectrum, sample: Features, rng: np.random.Generator) -> Spectrum:
         """The eigenpairs that codes use, in blocks; sets λ* and τ, given or chosen."""
-        pairs = wide
-        if self.spectrum_kind_ != "columns":
-            pairs = wide.first(self.n_bits)
-            pairs = pairs.dealt(self._n_blocks(len(pairs.eigenvalues)))
-        self.eigenvalues_ = pairs.eigenvalues
-        self.rank_ = pairs.rank
-        self.spectrum_share_ = pairs.share
+        pairs = self._blocked(wide if self.spectrum_kind_ == "columns" else wide.first(self.n_bits))
         self.lambda_star_ = self._chosen(pairs, wide, sample, rng) if self.tau == "auto" else self.eta / (2 * self.tau)
         self.tau_ = self.eta / (2 * self.lambda_star_)
         return pairs
@@ -307,8 +356,10 @@ class ISCH(LinearHasher):
         """L = W R block by block, and what the codes look like."""
         self.block_overlap_ = diagnostics.block_overlap(pairs.eigenvectors, pairs.blocks)
         W = pairs.eigenvectors  # nobody needs them any more, and there may be no room for both
-        W *= spectrum.weights(pairs.eigenvalues, self.lambda_star_).astype(np.float32)
-        Z = self._unit_scale(W, sample, rng)
+        if self.lambda_star_ is not None:
+            W *= spectrum.weights(pairs.eigenvalues, self.lambda_star_).astype(np.float32)
+        Z, scale = self._unit_scale(W, sample, rng)
+        self.unit_ = math.sqrt(self.n_bits) / scale if self.objective == "neighbours" else None
         self.projection_ = np.empty((len(W), self.n_bits), np.float32)
         signs = compute.memory.empty((len(Z), self.n_bits), np.bool_)
         self.quantization_errors_ = []
@@ -336,13 +387,15 @@ class ISCH(LinearHasher):
         R, errors = compute.checkpoint.stage(label.replace(" ", "-"), rng, learned)
         return R, errors.tolist()
 
-    def _unit_scale(self, W: NDArray[np.float32], sample: Features, rng: np.random.Generator) -> NDArray[np.float32]:
-        """Z = (X − μ) W, with W scaled in place: Z has mean square 1 per bit, which makes errors comparable."""
+    def _unit_scale(
+        self, W: NDArray[np.float32], sample: Features, rng: np.random.Generator
+    ) -> tuple[NDArray[np.float32], float]:
+        """(Z = (X − μ) W, the scale), with W scaled in place: mean square 1 per bit makes errors comparable."""
         Z = self._project(W, Subset(sample, compute.sample(sample, max(2, ROTATION_VALUES // self.n_bits), rng)))
         scale = np.float32(1 / np.sqrt(np.einsum("ij,ij->", Z, Z, dtype=np.float64) / (len(Z) * self.n_bits)))
         Z *= scale
         W *= scale
-        return Z
+        return Z, float(scale)
 
     def _learned(self) -> dict[str, Any]:
         learned = super()._learned()

@@ -29,7 +29,7 @@ def stage(
         raise ParameterError(f"recall must be above 0 and at most 1; got {share!r:.40}")
     if oversample is not None or rerank not in ("auto", "exact"):
         raise ParameterError("recall chooses oversample and exact re-ranking itself; expected neither of them given")
-    if snapshot.catalog.keep_features is None or not isinstance(distance, Hamming):
+    if not snapshot.catalog.keeps_vectors or not isinstance(distance, Hamming):
         raise ParameterError(
             "recall needs an index made with keep_features='float16' or 'float32', "
             "and a method whose codes are compared by Hamming distance"

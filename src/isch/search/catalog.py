@@ -16,10 +16,13 @@ from isch.errors import FormatError
 from isch.files import plain, replacing
 
 VERSION = 3  # 2 is the same, except that all its items are in SQLite files
-READABLE = (2, 3)
+WITH_FACTORS = 4  # as 3, and older programs do not know that factors may be kept
+READABLE = (2, 3, 4)
 FILE = "catalog.json"
 LARGEST_BYTES = 64 << 20  # of a catalog: some hundred thousand segments
-KEPT = ("float16", "float32")
+FACTORS = "factors"
+KEPT = ("float16", "float32", FACTORS)
+N_FACTORS = 2  # per item, in half precision
 
 Key = str | int
 
@@ -81,6 +84,23 @@ class Catalog:
         return self.id, self.generation
 
     @property
+    def version(self) -> int:
+        """The version of the format that can say all of it."""
+        return WITH_FACTORS if self.keep_features == FACTORS else VERSION
+
+    @property
+    def keeps_vectors(self) -> bool:
+        """Whether whole feature vectors are kept."""
+        return self.keep_features not in (None, FACTORS)
+
+    @property
+    def kept_columns(self) -> tuple[int, str]:
+        """(how many, of which type) of what is kept per item."""
+        if self.keep_features == FACTORS:
+            return N_FACTORS, "float16"
+        return self.n_features or 0, self.keep_features or "float32"
+
+    @property
     def n_items(self) -> int:
         """Items that can be found."""
         return sum(row.n_live for row in self.segments)
@@ -105,10 +125,10 @@ def read(folder: Path) -> Catalog:
     return decoded(content, path)
 
 
-def encoded(catalog: Catalog, version: int = VERSION) -> bytes:
+def encoded(catalog: Catalog, version: int | None = None) -> bytes:
     """The bytes of a catalog, in which no byte can change unnoticed."""
     segments = [{**vars(row), "dead": row.dead and vars(row.dead)} for row in catalog.segments]
-    content = {"format": "ISCH index", "version": version, **vars(catalog), "segments": segments}
+    content = {"format": "ISCH index", "version": version or catalog.version, **vars(catalog), "segments": segments}
     return _text({**content, "checksum": hashlib.sha256(_text(content)).hexdigest()})
 
 
@@ -123,8 +143,10 @@ def decoded(content: bytes, path: Path) -> Catalog:
     if not isinstance(values, dict) or values.pop("format", None) != "ISCH index":
         raise FormatError(f"{path}: not the catalog of an ISCH index")
     version = values.pop("version", None)
-    if type(version) is int and version > VERSION:
-        raise FormatError(f"{path}: the index has format version {version}; this ISCH reads up to version {VERSION}")
+    if type(version) is int and version > max(READABLE):
+        raise FormatError(
+            f"{path}: the index has format version {version}; this ISCH reads up to version {max(READABLE)}"
+        )
     values.pop("checksum", None)
     try:
         catalog = checked(values, path)

@@ -7,15 +7,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from isch.encoder import Encoder
 from isch.errors import FileError, FormatError, InputError, ParameterError, unknown
 from isch.files import plain, sync
+from isch.lazy import Lazy
 from isch.locks import locked, note
 from isch.search import catalog as catalogs
 from isch.search import version1
-from isch.search.catalog import KEPT, Catalog
+from isch.search.catalog import FACTORS, KEPT, Catalog
+
+if TYPE_CHECKING:
+    from isch.hashing import recall
+else:
+    recall = Lazy("isch.hashing.recall")
 
 MODEL, LOCK, SEGMENTS = "model.safetensors", "lock", "segments"
 FILES = (catalogs.FILE, *version1.FILES, MODEL, LOCK, note(Path(LOCK)).name)
@@ -93,6 +99,8 @@ def write_empty(folder: Path, encoder: Encoder | None, n_bits: int | None, keep_
         settings = _settings_for_codes(n_bits, keep_features)
     else:
         settings = _settings_for_features(folder / MODEL, encoder, n_bits)
+        if keep_features == FACTORS:
+            recall.checked(encoder.hasher)
     (folder / SEGMENTS).mkdir()
     catalogs.write(folder, Catalog(token_hex(16), keep_features=keep_features, **settings))
     sync(folder)

@@ -103,8 +103,9 @@ class Index(Reader):
             The first items, as in ``add``.
         n_bits : int, optional
             Without an encoder: the length of the codes.
-        keep_features : {"float16", "float32"}, optional
-            Keep the features too, for exact re-ranking.
+        keep_features : {"float16", "float32", "factors"}, optional
+            Keep the features too, for exact re-ranking; or two numbers per item with which codes estimate 2-norms, if
+            the encoder is ISCH that learned with ``objective="neighbours"``.
         """
         with building(path) as folder:
             write_empty(folder, None if encoder is None else Encoder.of(encoder), n_bits, keep_features)
@@ -141,7 +142,7 @@ class Index(Reader):
             Whether to replace items whose keys exist; otherwise they are an error.
         """
         if self._keeps:
-            raise InputError(f"{self.path}: the index keeps features; codes alone cannot be added")
+            raise InputError(f"{self.path}: the index keeps features or factors; codes alone cannot be added")
         self._add(intake.code_rows(codes, self.n_bits), keys, metadata, replace)
 
     def upsert(self, rows: Any, keys: Any = None, metadata: Any = None) -> None:

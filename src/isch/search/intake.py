@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,15 @@ from isch.codes import Codes
 from isch.encoder import Encoder, open_vectors
 from isch.errors import InputError, ParameterError
 from isch.features import Features, dense
+from isch.lazy import Lazy
+from isch.search.catalog import FACTORS
 from isch.search.writer import Part, Rows
+
+if TYPE_CHECKING:
+    from isch.hashing import recall
+    from isch.hashing.base import Hasher
+else:
+    recall = Lazy("isch.hashing.recall")
 
 CODE_ROWS = 65_536
 KEPT_ROWS, KEPT_BYTES = 1024, 64 << 20  # rows read at once where features are kept: at least so many rows or bytes
@@ -21,11 +29,12 @@ KEPT_ROWS, KEPT_BYTES = 1024, 64 << 20  # rows read at once where features are k
 
 @dataclass(frozen=True)
 class Queries:
-    """Queries as codes, as real values whose signs are the bits, and as features. The last two may be missing."""
+    """Queries as codes, as real values whose signs are the bits, and as features; the last two with a hasher."""
 
     codes: Codes
     values: NDArray[np.float32]
     features: NDArray[np.float32]
+    hasher: "Hasher | None" = None
 
 
 def feature_rows(source: Any, encoder: Encoder, keep: str | None) -> Rows:
@@ -52,7 +61,7 @@ def queries(source: Any, encoder: Encoder | None, n_bits: int) -> Queries:
     features = encoder.features(source)
     rows = features.read(0, len(features))
     values = encoder.hasher.project(feature_sources.open(rows))
-    return Queries(packed.pack(values >= 0), values, dense(rows))
+    return Queries(packed.pack(values >= 0), values, dense(rows), encoder.hasher)
 
 
 def check_k(k: int) -> None:
@@ -72,12 +81,21 @@ def check_codes(codes: Any, n_bits: int, where: str, first: int = 0) -> Codes:
 
 
 def _encoded(features: Features, encoder: Encoder, keep: str | None) -> Iterator[Part]:
-    """Codes, and the features themselves where they are kept; each row is read once."""
+    """Codes, and the features or factors where they are kept; each row is read once."""
     if keep is None:
         yield from ((codes, None) for codes in encoder.hasher.encode(features))
         return
     for start, block in features.batches(max(KEPT_ROWS, KEPT_BYTES // (features.shape[1] * features.dtype.itemsize))):
-        yield encoder.hasher.transform(feature_sources.open(block)), _kept(block, keep, features.where, start)
+        if keep == FACTORS:
+            yield _with_factors(block, encoder.hasher)
+        else:
+            yield encoder.hasher.transform(feature_sources.open(block)), _kept(block, keep, features.where, start)
+
+
+def _with_factors(block: Any, hasher: "Hasher") -> Part:
+    """Codes and factors from the same values."""
+    values = hasher.project(feature_sources.open(block))
+    return packed.pack(values >= 0), recall.paired(recall.Lengths.of(hasher)(block), values)
 
 
 def _kept(block: Any, dtype: str, where: str, start: int) -> NDArray[Any]:

@@ -18,7 +18,7 @@ from isch.lazy import Lazy
 from isch.search import intake
 from isch.search import keys as key_rules
 from isch.search import rerank as reranking
-from isch.search.catalog import VERSION, Key
+from isch.search.catalog import Key
 from isch.search.filters import Where
 from isch.search.folder import checked, model_file
 from isch.search.items import Metadata
@@ -95,9 +95,11 @@ class Reader:
             Only items whose metadata fits (isch.search.filters).
         among : sequence of keys, optional
             Only these items; unknown keys are skipped.
-        rerank : {"auto", "asymmetric", "exact", "none"} or None
+        rerank : {"auto", "asymmetric", "factors", "exact", "none"} or None
             How the best candidates are sorted: by the real values of the query ("asymmetric", the default if codes are
-            compared by Hamming distance), by the stored features ("exact"), or by the codes alone.
+            compared by Hamming distance), by the 2-norms that these and the stored factors estimate ("factors", the
+            default where the index keeps them; scores are squared), by the stored features ("exact"), or by the codes
+            alone.
         oversample : float, optional
             How many candidates are re-ranked, as a multiple of k.
         recall : float, optional
@@ -111,7 +113,7 @@ class Reader:
         """
         intake.check_k(k)
         snapshot = self._now
-        encoder, keeps = self._encoder(snapshot), snapshot.catalog.keep_features is not None
+        encoder, keeps = self._encoder(snapshot), snapshot.catalog.keep_features
         distance = HAMMING if encoder is None else encoder.distance
         compared = None if encoder is None else distance
         if recall is None:
@@ -203,7 +205,7 @@ class Reader:
         if (row := snapshot.find([wanted]).get(wanted)) is None:
             return None
         rows = np.array([row])
-        features = snapshot.features(rows)[0] if snapshot.catalog.keep_features else None
+        features = snapshot.features(rows)[0] if snapshot.catalog.keeps_vectors else None
         return Item(wanted, snapshot.codes(rows)[0], snapshot.items(rows)[row][1], features)
 
     def __contains__(self, key: Any) -> bool:
@@ -234,7 +236,7 @@ class Reader:
         for chosen in snapshot.live_rows(rows):
             items = snapshot.items(chosen)
             keys, notes = (list(column) for column in zip(*(items[row] for row in chosen.tolist()), strict=True))
-            features = snapshot.features(chosen) if snapshot.catalog.keep_features else None
+            features = snapshot.features(chosen) if snapshot.catalog.keeps_vectors else None
             yield Batch(keys, snapshot.codes(chosen), notes, features)
 
     def fields(self) -> list[str]:
@@ -257,7 +259,7 @@ class Reader:
         snapshot = self._now
         return {
             "path": str(self.path),
-            "version": VERSION,
+            "version": snapshot.catalog.version,
             "items": len(snapshot),
             "deleted": int(snapshot.offsets[-1]) - len(snapshot),
             "segments": len(snapshot.segments),

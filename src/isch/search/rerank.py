@@ -6,7 +6,7 @@ exact       the 2-norm between the original features, if the index keeps them.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,18 @@ from numpy.typing import NDArray
 from isch import compute
 from isch.distances import Distance, Hamming
 from isch.errors import ParameterError, unknown
+from isch.lazy import Lazy
+from isch.search.catalog import FACTORS
 from isch.search.exact import CodeTable, Ranked, asymmetric_distances
 from isch.search.intake import Queries
 from isch.search.snapshot import Rows, Snapshot
 
-METHODS = ("asymmetric", "exact")
+if TYPE_CHECKING:
+    from isch.hashing import recall
+else:
+    recall = Lazy("isch.hashing.recall")
+
+METHODS = ("asymmetric", "factors", "exact")
 
 
 @dataclass(frozen=True)
@@ -61,28 +68,32 @@ class Stage:
             return np.empty(rows.shape, np.float32)
         if self.method == "exact":
             return exact(snapshot, queries.features, rows)
+        if self.method == "factors":
+            return estimated(snapshot, queries, rows)
         return asymmetric(snapshot, queries.values, rows)
 
 
-def stage(rerank: str | None, oversample: float | None, distance: Distance | None, keeps_features: bool) -> Stage:
-    """The second stage that a search asks for; "auto" is asymmetric wherever that is defined."""
+def stage(rerank: str | None, oversample: float | None, distance: Distance | None, keeps: str | None) -> Stage:
+    """The second stage that a search asks for; "auto" takes factors where they are kept, else asymmetric."""
     if oversample is not None and not 1 <= oversample < np.inf:
         raise ParameterError(f"oversample must be at least 1 and finite; got {oversample}")
-    return Stage(_method(rerank, isinstance(distance, Hamming), keeps_features), oversample)
+    return Stage(_method(rerank, isinstance(distance, Hamming), keeps), oversample)
 
 
-def _method(rerank: str | None, signs: bool, keeps_features: bool) -> str | None:
+def _method(rerank: str | None, signs: bool, keeps: str | None) -> str | None:
     if rerank is None or rerank == "none":
         return None
     if rerank not in ("auto", *METHODS):
         raise unknown("rerank", rerank, ("auto", "none", *METHODS))
     if rerank == "auto":
-        return "asymmetric" if signs else None
+        return FACTORS if keeps == FACTORS else "asymmetric" if signs else None
     if rerank == "asymmetric" and not signs:
         raise ParameterError(
             "rerank='asymmetric' needs an index with a model whose codes are compared by Hamming distance"
         )
-    if rerank == "exact" and not keeps_features:
+    if rerank == FACTORS and keeps != FACTORS:
+        raise ParameterError("rerank='factors' needs an index made with keep_features='factors'")
+    if rerank == "exact" and keeps in (None, FACTORS):
         raise ParameterError("rerank='exact' needs an index made with keep_features='float16' or 'float32'")
     return rerank
 
@@ -93,6 +104,16 @@ def asymmetric(snapshot: Snapshot, projections: NDArray[np.float32], rows: Rows)
         return asymmetric_distances(projections, snapshot.table(0), rows)
     table = CodeTable(snapshot.codes(rows.ravel()))
     return asymmetric_distances(projections, table, np.arange(rows.size).reshape(rows.shape))
+
+
+def estimated(snapshot: Snapshot, queries: Queries, rows: Rows) -> NDArray[np.float32]:
+    """Squared 2-norms between queries and their candidate rows (queries, candidates), from codes and factors."""
+    hasher, values = queries.hasher, queries.values
+    if hasher is None:
+        raise ParameterError("factors need an index with a model")
+    inner = np.abs(values).sum(axis=1, keepdims=True) - 2 * asymmetric(snapshot, values, rows)
+    factors = snapshot.features(rows.ravel()).reshape(*rows.shape, -1)
+    return recall.squared_distances(hasher, recall.Lengths.of(hasher)(queries.features), inner, factors)
 
 
 def exact(snapshot: Snapshot, queries: NDArray[np.float32], rows: Rows) -> NDArray[np.float32]:

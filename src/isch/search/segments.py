@@ -48,9 +48,10 @@ class Segment:
         self.tiles: NDArray[np.uint64] = self.files[0].array("<u8", shape)
         self.features: NDArray[Any] | None = None
         if row.features is not None:
-            vectors = (row.n_rows, catalog.n_features or 0)
+            columns, kept_type = catalog.kept_columns
+            vectors = (row.n_rows, columns)
             self.files.append(SegmentFile(folder / f"{row.name}.features", FEATURES, vectors, row.features))
-            self.features = self.files[1].array("<f2" if catalog.keep_features == "float16" else "<f4", vectors)
+            self.features = self.files[1].array("<f2" if kept_type == "float16" else "<f4", vectors)
         self.items = items.opened(items_folder / f"{row.name}.items", row.n_rows, row.items_bytes, row.items)
 
     def __len__(self) -> int:

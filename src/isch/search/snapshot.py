@@ -129,8 +129,8 @@ class Snapshot:
         return self._collect(rows, np.empty((*rows.shape, self.n_bytes), np.uint8), Segment.codes)
 
     def features(self, rows: Rows) -> NDArray[np.float32]:
-        """The original features of rows, where the index keeps them."""
-        out = np.empty((*rows.shape, self.catalog.n_features or 0), np.float32)
+        """The original features of rows, or their factors, whichever the index keeps."""
+        out = np.empty((*rows.shape, self.catalog.kept_columns[0]), np.float32)
         return self._collect(rows, out, lambda segment, local: segment.features[local])
 
     def _collect(self, rows: Rows, out: NDArray[Any], read: Any) -> NDArray[Any]:

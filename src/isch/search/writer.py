@@ -142,8 +142,8 @@ class Writer:
             codes = files.enter_context(SegmentWriter(self.folder / f"{name}.codes", CODES, self.catalog.n_bits))
             kept = None
             if self.catalog.keep_features is not None:
-                shape = (FEATURES, self.catalog.n_features or 0, self.catalog.keep_features)
-                kept = files.enter_context(SegmentWriter(self.folder / f"{name}.features", *shape))
+                path, columns = self.folder / f"{name}.features", self.catalog.kept_columns
+                kept = files.enter_context(SegmentWriter(path, FEATURES, *columns))
             _copy(old, new.parts, codes, kept)
             if codes.n_rows != n_rows:
                 raise InputError(f"expected {new.count} rows to add; got {codes.n_rows - n_rows + new.count}")

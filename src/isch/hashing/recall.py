@@ -1,0 +1,177 @@
+"""``objective="neighbours"`` of ISCH: codes and two numbers per item, from which 2-norms are estimated.
+
+ISCH's weights f(λ) bring together what belongs together and thereby change who is whose neighbour. Here f ≡ 1: V are
+the r strongest principal directions, and R (r × m) is learned as always. Lengths are measured in units of u, for which
+the values z = Rᵀ Vᵀ (x − μ) √m / u have a mean square of 1. R has orthonormal rows, so ⟨z_q, z_x⟩ u² / m is the product
+of q − μ and x − μ in the r directions. Bits b = sign z estimate it as RaBitQ does (Gao, Long 2024, *RaBitQ: quantizing
+high-dimensional vectors with a theoretical error bound*):
+
+    ⟨z_q, z_x⟩ ≈ c ⟨z_q, b⟩,   c = ‖z_x‖² / ⟨z_x, b⟩ = ‖z_x‖² / Σ|z_x|,
+
+which is exact for q = x. With a = ‖x − μ‖² / u², of all directions,
+
+    ‖q − x‖² ≈ u² (‖q − μ‖² / u² + a − 2 c ⟨z_q, b⟩ / m).
+
+(a, c) are the factors of an item, 4 bytes in half precision.
+
+r is the number of directions whose codes find most of the true neighbours in a sample. Fewer directions than bits
+describe the strong directions more finely and forget the others.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isch import compute
+from isch.compute import Size, Stage, single_threaded_blas
+from isch.errors import ParameterError
+from isch.features import Block, Features, dense
+from isch.hashing import pca, rotation
+from isch.hashing.base import LinearHasher
+from isch.hashing.pca import Principal
+from isch.hashing.projecting import Projecting, centred
+from isch.hashing.spectrum import Spectrum
+from isch.lazy import issparse
+
+if TYPE_CHECKING:
+    from isch.hashing.base import Hasher
+
+Matrix = NDArray[np.float32]
+Factors = NDArray[np.float16]  # (n, 2): a and c
+
+N_FACTORS = 2
+SHARES = (1.0, 0.75, 0.5, 0.35, 0.25)  # directions per bit that are tried
+WIDTH = 512  # directions in which neighbours are looked for
+SAMPLE_ROWS, QUERIES, NEIGHBOURS = 10_000, 500, 10
+LEAST_ROWS = 100  # fewer have no neighbourhoods to speak of
+ROUNDS = 8  # of the rotation of a trial
+
+
+def principal_pairs(features: Features, n_bits: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], Spectrum]:
+    """(μ, the principal directions that ``n_bits`` bits use, with the variances as eigenvalues)."""
+    wide = pca.spanning(features, max(n_bits, WIDTH), rng)
+    rows = compute.sample(features, SAMPLE_ROWS, rng)
+    r = n_directions(pca.project_rows(features, rows, wide), n_bits, rng)
+    return wide.mean, _spectrum(wide, r)
+
+
+def work(size: Size, n_bits: int) -> list[Stage]:
+    """What ``principal_pairs`` costs."""
+    rows, width = min(size.rows, SAMPLE_ROWS), min(size.columns, max(n_bits, WIDTH))
+    trials = rotation.work(rows, min(n_bits, width), n_bits, ROUNDS * len(SHARES), "trying directions")
+    return [*pca.work(size, width), pca.project_work(size, rows, width), *trials]
+
+
+def _spectrum(wide: Principal, r: int) -> Spectrum:
+    kept, share = wide.variances[:r], float(wide.variances[:r].sum() / wide.variances.sum())
+    rank = len(wide.variances)
+    return Spectrum(kept, wide.directions[:, :r].astype(np.float32), (r,), share, float(kept.mean()), rank)
+
+
+def n_directions(Z: Matrix, n_bits: int, rng: np.random.Generator) -> int:
+    """r, for sample rows Z (n, p) in the coordinates of the principal directions, strongest first."""
+    n, most = len(Z), int(min(n_bits, Z.shape[1]))
+    trials = list(dict.fromkeys(max(1, round(share * most)) for share in SHARES))
+    if n < LEAST_ROWS or len(trials) == 1:
+        return most
+    queries = np.sort(rng.permutation(n)[:QUERIES])
+    squares = np.einsum("ij,ij->i", Z, Z)
+    with single_threaded_blas():  # threads of the matrix product would round differently
+        wanted = _nearest(squares - 2 * (Z[queries] @ Z.T), queries)
+        found = []
+        for r in trials:
+            inner = _estimated(np.ascontiguousarray(Z[:, :r]), queries, n_bits, rng)
+            near = _nearest(squares - 2 * inner, queries)
+            found.append(sum(len(np.intersect1d(*both)) for both in zip(wanted, near, strict=True)))
+    return trials[int(np.argmax(found))]
+
+
+def _nearest(distances: Matrix, queries: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The nearest other rows of each query."""
+    distances[np.arange(len(queries)), queries] = np.inf
+    return np.argpartition(distances, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
+
+
+def _estimated(Z: Matrix, queries: NDArray[np.intp], n_bits: int, rng: np.random.Generator) -> Matrix:
+    """c ⟨z_q, b⟩ after a short search for a rotation: about ⟨z_q, z_x⟩."""
+    R = rotation.learn(Z, ROUNDS, rng, label="trying directions", n_bits=n_bits).matrix.astype(np.float32)
+    values = Z @ R
+    bits = np.where(values >= 0, np.float32(1), np.float32(-1))
+    return np.asarray(values[queries] @ bits.T * corrections(values))
+
+
+def corrections(values: Matrix) -> Matrix:
+    """c = ‖z‖² / Σ|z| of each row."""
+    lengths = np.abs(values).sum(axis=1)
+    squares = np.einsum("ij,ij->i", values, values)
+    return np.asarray(squares / np.maximum(lengths, np.finfo(np.float32).tiny), np.float32)
+
+
+def factors(hasher: "Hasher", X: Any) -> Factors:
+    """See ``ISCH.factors``."""
+    hasher._check_fitted()
+    features = checked(hasher)._open_fitted(X)
+    out = np.empty((len(features), N_FACTORS), np.float16)
+    compute.collect(Factoring(hasher._projecting(features), Lengths.of(hasher)), features, out)
+    return out
+
+
+def checked(hasher: "Hasher") -> LinearHasher:
+    """The hasher, if it has factors."""
+    if not isinstance(hasher, LinearHasher) or getattr(hasher, "unit_", None) is None:
+        raise ParameterError(f"{hasher._label} has no factors; expected isch that learned with objective='neighbours'")
+    return hasher
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """‖x − μ‖² / u² of each row of a block."""
+
+    mean: NDArray[np.float64]
+    unit: float  # u
+
+    @classmethod
+    def of(cls, hasher: "Hasher") -> "Lengths":
+        """Those of a hasher that has factors."""
+        return cls(checked(hasher).mean_, float(getattr(hasher, "unit_", 1.0)))
+
+    def __call__(self, block: Block) -> Matrix:
+        """A sparse block is not made dense."""
+        scale = np.float32(1 / self.unit)
+        if issparse(block):
+            rows, mean = block.astype(np.float32) * scale, self.mean.astype(np.float32) * scale
+            squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel() + mean @ mean - 2 * (rows @ mean)
+            return np.asarray(np.maximum(squares, 0), np.float32)
+        shifted = centred(dense(block, None), self.mean) * scale
+        return np.asarray(np.einsum("ij,ij->i", shifted, shifted))
+
+
+def paired(lengths: Matrix, values: Matrix) -> Factors:
+    """The factors of rows, from their squared lengths and values; at most what half precision holds."""
+    both = np.stack([lengths, corrections(values)], axis=1)
+    return np.minimum(both, np.finfo(np.float16).max).astype(np.float16)
+
+
+@dataclass(frozen=True)
+class Factoring(compute.Pass[Factors]):
+    """The factors of each row."""
+
+    projecting: Projecting
+    lengths: Lengths
+
+    label = "factors"
+
+    def block(self, block: Block, start: int) -> Factors:
+        return paired(self.lengths(block), self.projecting.block(block, start))
+
+
+def squared_distances(hasher: "Hasher", lengths: Matrix, inner: Matrix, factors: Matrix) -> Matrix:
+    """About ‖q − x‖² for ‖q − μ‖² / u² (queries,), ⟨z_q, b⟩ (queries, items) and factors (…, items, 2).
+
+    Near zero it may be negative: the estimate errs to both sides.
+    """
+    per_bit = np.float32(2 / hasher.n_bits)
+    found = lengths[:, None] + factors[..., 0] - per_bit * factors[..., 1] * inner
+    return np.asarray(found * np.float32(Lengths.of(hasher).unit ** 2), np.float32)

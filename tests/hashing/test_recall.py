@@ -1,0 +1,130 @@
+"""``objective="neighbours"``: the factors against their formula, and the estimates against true distances."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from sklearn.datasets import load_digits
+
+import isch
+from isch.errors import ParameterError
+from isch.hashing import recall
+
+DIGITS: NDArray[np.float32] = load_digits().data.astype(np.float32)
+
+
+def learned(n_bits: int, X: Any = DIGITS, **options: Any) -> isch.ISCH:
+    return isch.ISCH(n_bits, objective="neighbours", n_iter=10, **options).fit(X)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> isch.ISCH:
+    return learned(96)
+
+
+def squared(A: Any, B: Any) -> Any:
+    return ((A[:, None].astype(np.float64) - B[None]) ** 2).sum(axis=2)
+
+
+def found(near: Any, squares: Any) -> float:
+    true = np.argsort(squares, axis=1, kind="stable")[:, :10]
+    return float(np.mean([np.isin(t, n).mean() for t, n in zip(true, near, strict=True)]))
+
+
+def test_values_keep_products_of_the_directions_used(fitted: isch.ISCH) -> None:
+    """L Lᵀ is a projection onto r directions, times m / u²."""
+    P = fitted.projection_.astype(np.float64)
+    values = np.linalg.eigvalsh(P @ P.T)[::-1]
+    r, scale = len(fitted.eigenvalues_), 96 / (fitted.unit_ or 0) ** 2
+    np.testing.assert_allclose(values[:r], scale, rtol=1e-4)
+    np.testing.assert_allclose(values[r:], 0, atol=1e-4 * scale)
+    np.testing.assert_allclose((fitted.project(DIGITS) ** 2).mean(), 1, rtol=1e-4)
+
+
+def test_factors_follow_their_formula(fitted: isch.ISCH) -> None:
+    factors, z = fitted.factors(DIGITS), fitted.project(DIGITS)
+    assert (factors.dtype, factors.shape) == (np.float16, (len(DIGITS), 2))
+    lengths = ((DIGITS - fitted.mean_) ** 2).sum(axis=1) / (fitted.unit_ or 0) ** 2
+    np.testing.assert_allclose(factors[:, 0], lengths, rtol=1e-3)
+    np.testing.assert_allclose(factors[:, 1], (z * z).sum(axis=1) / np.abs(z).sum(axis=1), rtol=1e-3)
+
+
+def test_estimates_are_near_the_distances_and_a_row_is_near_itself(fitted: isch.ISCH) -> None:
+    codes, factors = fitted.transform(DIGITS), fitted.factors(DIGITS)
+    estimates, rows = isch.nearest_estimated(fitted, DIGITS[:50], codes, factors, len(DIGITS))
+    true = np.take_along_axis(squared(DIGITS[:50], DIGITS), rows, axis=1)
+    assert (np.diff(estimates, axis=1) >= 0).all()
+    assert np.corrcoef(estimates.ravel(), true.ravel())[0, 1] > 0.97
+    assert abs(float((estimates - true).mean() / true.mean())) < 0.02
+    itself = np.take_along_axis(estimates, np.argsort(rows, axis=1), axis=1)[np.arange(50), np.arange(50)]
+    left_out = ((DIGITS[:50] - fitted.mean_) ** 2).sum(axis=1) * (1 - fitted.spectrum_share_)
+    assert itself.mean() < 3 * left_out.mean() + 0.01 * true.mean()
+
+
+def test_it_finds_more_neighbours_than_codes_alone_and_than_meaning() -> None:
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((3000, 40)) * np.linspace(3, 0.3, 40) * rng.uniform(0.5, 2, (3000, 1))).astype(np.float32)
+    base, queries = X[200:], X[:200]
+    true = squared(queries, base)
+    hasher = learned(64, base)
+    codes = hasher.transform(base)
+    by_factors = found(isch.nearest_estimated(hasher, queries, codes, hasher.factors(base), 10)[1], true)
+    by_codes = found(isch.nearest(hasher.transform(queries), codes, 10)[1], true)
+    meaning = isch.ISCH(64).fit(base)
+    by_meaning = found(isch.nearest(meaning.transform(queries), meaning.transform(base), 10)[1], true)
+    assert by_factors > by_codes + 0.1
+    assert by_factors > by_meaning + 0.1
+
+
+def test_the_number_of_directions_follows_the_sample() -> None:
+    """Where all neighbourhoods are in 8 of 64 directions, few directions are chosen; where in all, all are."""
+    rng = np.random.default_rng(0)
+    steep = (rng.standard_normal((1500, 64)) * np.r_[np.full(8, 5.0), np.full(56, 0.2)]).astype(np.float32)
+    level = rng.standard_normal((1500, 64)).astype(np.float32)
+    assert recall.n_directions(steep, 64, rng) <= 32
+    assert recall.n_directions(level, 64, rng) == 64
+
+
+def test_sparse_rows_and_files_have_the_factors_of_the_array(fitted: isch.ISCH, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", DIGITS)
+    expected = fitted.factors(DIGITS)
+    np.testing.assert_array_equal(fitted.factors(tmp_path / "x.npy"), expected)
+    np.testing.assert_allclose(fitted.factors(csr_array(DIGITS)), expected, rtol=2e-3)
+
+
+def test_models_are_saved_with_the_unit(fitted: isch.ISCH, tmp_path: Path) -> None:
+    fitted.save(tmp_path / "m")
+    again: Any = isch.load(tmp_path / "m")
+    np.testing.assert_array_equal(again.factors(DIGITS), fitted.factors(DIGITS))
+    assert again.lambda_star_ is None
+
+
+@pytest.mark.parametrize("n_bits", [1, 5, 64, 200, 600])
+def test_any_number_of_bits(n_bits: int) -> None:
+    hasher = learned(n_bits, DIGITS[:300])
+    assert hasher.factors(DIGITS[:9]).shape == (9, 2)
+    assert len(hasher.eigenvalues_) <= min(n_bits, hasher.rank_ or 0)
+
+
+def test_far_rows_and_the_mean_itself_have_finite_factors(fitted: isch.ISCH) -> None:
+    extreme = np.stack([fitted.mean_, fitted.mean_ + 1e9]).astype(np.float64)
+    factors = fitted.factors(extreme)
+    assert np.isfinite(factors).all()
+    assert factors[0, 0] == 0
+
+
+def test_meaning_has_no_factors_and_nested_is_refused() -> None:
+    with pytest.raises(ParameterError, match="has no factors; expected isch that learned with objective='neighbours'"):
+        isch.ISCH(8).fit(DIGITS[:200]).factors(DIGITS)
+    with pytest.raises(ParameterError, match="expected nested=False"):
+        learned(96, nested=True)
+
+
+def test_the_same_seed_gives_the_same_model() -> None:
+    one, two = (learned(32, random_state=3) for _ in range(2))
+    np.testing.assert_array_equal(one.projection_, two.projection_)
+    again = isch.ISCH(32).fit(DIGITS).set_params(objective="neighbours", n_iter=10, random_state=3).fit(DIGITS)
+    assert not hasattr(again, "dictionary_")
