@@ -219,11 +219,14 @@ class ISCH(LinearHasher):
         return before + [replace(stage, memory=stage.memory + held) for stage in after]
 
     def _spectrum_work(self, sample: Size, atoms: int, pairs: int) -> tuple[list[Stage], list[Stage]]:
-        """What the eigenpairs cost, and the choice of λ*."""
+        """What the eigenpairs cost; and λ*: projections on the pairs of codes, then on further ones, and the choice."""
         shape, blocks = (atoms, sample.columns), self._n_blocks(pairs)
         work = spectrum.work(self._spectrum_kind(shape), shape, self._n_pairs(), blocks)
-        width = min(self._n_pairs(), *shape)
-        return work, self._choice_work(sample, pairs, width, blocks) if self.tau == "auto" else []
+        if self.tau != "auto":
+            return work, []
+        rows, width = min(sample.rows, lambda_star.SAMPLE_ROWS), min(self._n_pairs(), *shape)
+        projections = [pca.project_work(sample, rows, count) for count in (pairs, width - pairs) if count]
+        return work, projections + lambda_star.work(rows, width, pairs // blocks, self.n_bits // blocks)
 
     def _dictionary_work(self, sample: Size) -> tuple[int, list[Stage]]:
         """(number of atoms, what learning them costs)."""
@@ -234,12 +237,6 @@ class ISCH(LinearHasher):
         tree = self._tree((s, d))
         atoms = min(dictionary.tree_size(tree.n_branches, tree.n_levels), 2 * s)
         return atoms, dictionary.tree_work(sample, tree, atoms, KMEANS_ITERATIONS)
-
-    def _choice_work(self, sample: Size, pairs: int, width: int, blocks: int) -> list[Stage]:
-        """What choosing λ* costs: projections on the pairs of codes, then on further ones, and the choice."""
-        rows = min(sample.rows, lambda_star.SAMPLE_ROWS)
-        projections = [pca.project_work(sample, rows, count) for count in (pairs, width - pairs) if count]
-        return projections + lambda_star.work(rows, width, pairs // blocks, self.n_bits // blocks)
 
     def _fit(self, features: Features) -> None:
         rng = self._rng()
