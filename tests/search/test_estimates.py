@@ -12,6 +12,7 @@ import isch
 from isch import Index
 from isch.errors import InputError, IschError, ParameterError
 from isch.hashing import recall
+from isch.search.rerank import Stage
 
 RNG = np.random.default_rng(0)
 X = (RNG.standard_normal((900, 24)) * np.linspace(2, 0.3, 24) * RNG.uniform(0.5, 2, (900, 1))).astype(np.float32)
@@ -48,6 +49,12 @@ def test_an_index_gives_the_same_as_arrays(index: Index) -> None:
     squares, rows = isch.nearest_estimated(HASHER, Q, HASHER.transform(X), HASHER.factors(X), 9)
     np.testing.assert_array_equal(results.keys, rows)
     np.testing.assert_allclose(results.scores, squares, rtol=1e-4, atol=1e-4)
+
+
+def test_factors_get_more_candidates_than_codes_alone(index: Index) -> None:
+    few, many = (index.search(Q, k=1, rerank=method) for method in ("asymmetric", "factors"))
+    assert Stage("factors", None).candidates(10, 224) == 4 * Stage("asymmetric", None).candidates(10, 224)
+    assert len(few) == len(many) == len(Q)
 
 
 def test_factors_survive_deletion_and_compaction(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from isch.errors import FileError, MissingData
-from isch.evaluate import experiment, figures, names
+from isch.evaluate import experiment, figures, meaning, names
 from isch.evaluate.comparison import SIGNIFICANT, STALE, cost_table, learned_table, quality_table
 from isch.evaluate.markdown import plain, table
 from isch.evaluate.store import Store
@@ -81,7 +81,8 @@ def write_table(summary: Summary, folder: Path) -> Path:
     return path
 
 
-INTRODUCTION = """# Results
+TITLE = "# Results"
+INTRODUCTION = """## Experiments
 
 `isch bench report` writes this page and its figures from the tables in `results/`, and from the files of the
 experiments.
@@ -152,7 +153,9 @@ def write(store: Store, path: Path, chosen: Iterable[str] | None = None) -> list
             missing.append(f"* {plain(spec.title)}{paper}: `isch bench run {name}`")
     for summary in summaries:
         figures.draw(summary, path.parent / "figures")
-    parts = [INTRODUCTION, *([_machines(summaries), overview(summaries)] if summaries else [])]
+    beside = meaning.read(store.folder)
+    parts = [TITLE, *([meaning.section(beside)] if beside else []), INTRODUCTION]
+    parts += [_machines(summaries), overview(summaries)] if summaries else []
     parts += [section(summary, f"figures/{summary.experiment.name}") for summary in summaries]
     parts += ["## Not run yet", "\n".join(missing)] if missing else []
     with replacing(path) as temporary:
