@@ -57,6 +57,19 @@ def test_factors_get_more_candidates_than_codes_alone(index: Index) -> None:
     assert len(few) == len(many) == len(Q)
 
 
+def test_several_indexes_use_factors_if_all_keep_them(tmp_path: Path) -> None:
+    for name, rows, keep in (("a", X[:400], "factors"), ("b", X[400:], "factors"), ("c", X[400:], "float16")):
+        Index.create(tmp_path / name, HASHER, rows, keep_features=keep).close()
+    _, rows = isch.nearest_estimated(HASHER, Q, HASHER.transform(X), HASHER.factors(X), 4)
+    with Index.open([tmp_path / "a", tmp_path / "b"]) as both:
+        found = both.search(Q, k=4, oversample=len(X))
+    assert [[key.key + 400 * key.folder.endswith("b") for key in keys] for keys in found.keys] == rows.tolist()
+    with Index.open([tmp_path / "a", tmp_path / "c"]) as mixed:
+        assert mixed.info()["keep_features"] is None
+        with pytest.raises(ParameterError, match="keep_features='factors'"):
+            mixed.search(Q, rerank="factors")
+
+
 def test_factors_survive_deletion_and_compaction(tmp_path: Path) -> None:
     index = Index.create(tmp_path / "x.isch", HASHER, X[:500], keep_features="factors")
     index.add(X[500:])

@@ -111,6 +111,12 @@ class Catalog:
         return {name for row in self.segments for name in row.files}
 
 
+def kept_by_all(kinds: list[str | None]) -> str | None:
+    """What several indexes keep: vectors of any precision, or factors; None if they do not all keep the same."""
+    alike = None not in kinds and len({kind == FACTORS for kind in kinds}) == 1
+    return kinds[0] if alike else None
+
+
 def write(folder: Path, catalog: Catalog) -> None:
     """Replace the catalog of a folder: at this moment a change takes effect."""
     with replacing(folder / FILE) as temporary:

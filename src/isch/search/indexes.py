@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from isch.errors import InputError
-from isch.search.catalog import Key
+from isch.search.catalog import Key, kept_by_all
 from isch.search.filters import Where
 from isch.search.items import Metadata
 from isch.search.reading import Reader
@@ -104,7 +104,7 @@ class Indexes:
         """What the indexes are and how large: numbers of all of them together."""
         found = [part.info() for part in self._parts]
         summed = {name: sum(one[name] for one in found) for name in ("items", "deleted", "segments", "bytes")}
-        kept = None if any(one["keep_features"] is None for one in found) else found[0]["keep_features"]
+        kept = kept_by_all([one["keep_features"] for one in found])
         return found[0] | summed | {"path": self.names, "keep_features": kept}
 
     def refresh(self) -> bool:
@@ -149,9 +149,9 @@ class Union(Snapshot):
     """Moments of several indexes as one: their segments one after the other."""
 
     def __init__(self, names: list[str], parts: list[Snapshot]) -> None:
-        kept = [part.catalog.keep_features for part in parts]
+        kept = kept_by_all([part.catalog.keep_features for part in parts])
         rows = tuple(row for part in parts for row in part.catalog.segments)
-        first = replace(parts[0].catalog, segments=rows, keep_features=None if None in kept else kept[0])
+        first = replace(parts[0].catalog, segments=rows, keep_features=kept)
         self._names, self._parts = names, parts
         self._starts = np.cumsum([0, *(int(part.offsets[-1]) for part in parts)])
         super().__init__(parts[0].folder, replace(first, segments=()), parts[0].folder)
