@@ -1,13 +1,13 @@
 """Predictions of ``isch advise`` beside measurements: codes learned from all rows, 2,000 other queries.
 
-python benchmarks/advise.py mnist.npy gist.npy cnn.npy minilm.npy wordllama.npy --rows 60000
+python benchmarks/advise.py mnist.npy gist.npy cnn.npy minilm.npy wordllama.npy --rows 200000 --methods itq lsh
 """
 
 import warnings
 from collections.abc import Iterator
 
 import numpy as np
-from judged import arguments
+from judged import parser
 from numpy.typing import NDArray
 from report import section, table
 
@@ -17,18 +17,20 @@ from isch.evaluate import advice
 from isch.evaluate.advice import Cell
 
 N_QUERIES, K = 2000, 10
-N_BYTES = 32
 WITHIN = 0.02
 
 
 def main() -> None:
     """Print every cell, and record a line per data set."""
-    asked = arguments(__doc__ or "")
+    options = parser(__doc__ or "")
+    options.add_argument("--methods", nargs="+", default=advice.METHODS)
+    options.add_argument("--bytes", type=int, default=32, help="of the longest code")
+    asked = options.parse_args()
     warnings.simplefilter("ignore", IschWarning)
     rows: list[list[object]] = []
     for file in asked.files:
         features = np.asarray(np.load(file, mmap_mode="r")[: asked.rows], np.float32)
-        found = advice.advise(features, n_bytes=N_BYTES)
+        found = advice.advise(features, n_bytes=asked.bytes, methods=asked.methods)
         near, covered, errors = 0, 0, []
         for cell, truth in measured(features, found.cells):
             inside = cell.low <= truth <= cell.high
@@ -43,7 +45,7 @@ def main() -> None:
         print(*rows[-1], sep="\t", flush=True)
     head = ["data", "rows", "cells", f"within {WITHIN}", "inside the interval", "worst error"]
     text = (
-        f"## Advice\n\nRecall of {K} true neighbours that `isch advise --bytes {N_BYTES}` predicts, against codes "
+        f"## Advice\n\nRecall of {K} true neighbours that `isch advise --bytes {asked.bytes}` predicts, against codes "
         f"learned from all rows and {N_QUERIES} other queries; cells are methods × lengths × oversampling."
     )
     section("advise", f"{text}\n\n{table(head, rows)}")

@@ -53,7 +53,12 @@ class Judged:
 
 def arguments(description: str) -> argparse.Namespace:
     """Files of features, and how many rows of each."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("files", nargs="+", type=Path, help="X.npy with X.labels.npy beside it")
-    parser.add_argument("--rows", type=int, default=15_000, help="rows of the database, at most")
-    return parser.parse_args()
+    return parser(description).parse_args()
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """The same, to which a benchmark may add more."""
+    found = argparse.ArgumentParser(description=description)
+    found.add_argument("files", nargs="+", type=Path, help="X.npy with X.labels.npy beside it")
+    found.add_argument("--rows", type=int, default=15_000, help="rows of the database, at most")
+    return found

@@ -198,8 +198,7 @@ class ISCH(LinearHasher):
 
     def _work(self, size: Size) -> list[Stage]:
         """Of s rows, k atoms, m bits and Q blocks; beyond min(k, d) eigenpairs there are none."""
-        n, d, _ = size
-        sample = size._replace(rows=min(n, self.max_samples))
+        d, sample = size.columns, size._replace(rows=min(size.rows, self.max_samples))
         if self.objective == "neighbours":
             pairs = min(self.n_bits, d)
             before, after = recall.work(size, self.n_bits), list[Stage]()
@@ -248,8 +247,7 @@ class ISCH(LinearHasher):
         self.dictionary_ = self._learn_dictionary(sample, rng)
         self.spectrum_kind_ = self._spectrum_kind(self.dictionary_.shape)
         found = compute.checkpoint.stage("spectrum", rng, lambda: self._decompose(self.dictionary_, rng).arrays())
-        pairs = self._weighed(Spectrum.of(*found), sample, rng)
-        self._rotate(pairs, sample, rng)
+        self._rotate(self._weighed(Spectrum.of(*found), sample, rng), sample, rng)
 
     def _fit_neighbours(self, features: Features, rng: np.random.Generator) -> None:
         """The same with principal directions and f ≡ 1."""
