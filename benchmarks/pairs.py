@@ -56,7 +56,7 @@ def planted(n: int, bits: int = BITS) -> Codes:
 
 def digits(n: int) -> Codes:
     """ISCH codes of shifted digits."""
-    return search.real_codes(BITS)[1][:n]
+    return search.real_codes("mnist", BITS)[1][:n]
 
 
 def every_two(codes: Codes, radius: int) -> tuple[float, float]:

@@ -1,11 +1,13 @@
 """Hamming search against faiss, usearch, NumKong and a bare read of memory; each part under two minutes.
 
-    python benchmarks/search.py random | real | avx2 | single | radius | duplicates
+    python benchmarks/search.py random | real-mnist | real-gist | real-cnn | avx2 | single | radius | duplicates
 
-Real codes are ISCH codes (fitted on 10,000 digits) of MNIST digits shifted by up to two pixels; 1,024 and 3,200 bits
-are LSH codes, since ISCH has at most as many bits as dimensions. ``prepare`` makes them once, among temporary files.
+Real codes are those of MNIST digits, of GIST vectors of CIFAR-10, both also shifted by a few pixels, and of the CNN's
+vectors of thumbnails: ISCH codes (fitted on 10,000 rows), and LSH codes from 1,024 bits on. ``prepare`` makes them
+once, among temporary files; describing the thumbnails takes minutes.
 """
 
+import itertools
 import os
 import subprocess
 import sys
@@ -64,26 +66,63 @@ def random_codes(bits: int) -> tuple[Codes, Codes]:
     return queries, RNG.integers(0, 256, (size(bits), bits // 8), dtype=np.uint8)
 
 
-def real_codes(bits: int) -> tuple[Codes, Codes]:
-    """Codes of (unseen digits, shifted digits)."""
-    path = Path(tempfile.gettempdir()) / f"isch-benchmark-mnist-{bits}.npy"
-    if not path.exists():
-        np.save(path, _digit_codes(bits))
-    codes = np.load(path)
+def real_codes(kind: str, bits: int) -> tuple[Codes, Codes]:
+    """(queries, codes) of one kind of data."""
+    codes = kept(f"{kind}-{bits}", lambda: _codes_of(kind, bits))
     return codes[:N_QUERIES], codes[N_QUERIES:]
 
 
-def _digit_codes(bits: int) -> Codes:
+def kept(name: str, make: Callable[[], NDArray[Any]]) -> NDArray[Any]:
+    """An array from a temporary file, made if it does not exist."""
+    path = Path(tempfile.gettempdir()) / f"isch-benchmark-{name}.npy"
+    if not path.exists():
+        np.save(path, make())
+    return np.load(path, mmap_mode="r")  # type: ignore[no-any-return]
+
+
+def _codes_of(kind: str, bits: int) -> Codes:
+    import isch
+
+    features = kept(kind, FEATURES[kind])
+    hasher = isch.ISCH(n_bits=bits) if bits <= features.shape[1] else isch.LSH(n_bits=bits)
+    hasher.fit(features[N_QUERIES : N_QUERIES + 10_000].astype(np.float32))
+    rows = min(len(features), N_QUERIES + size(bits))
+    parts = [features[start : start + 50_000].astype(np.float32) for start in range(0, rows, 50_000)]
+    return np.concatenate([hasher.transform(part) for part in parts])[:rows]
+
+
+def _shifted(images: NDArray[np.uint8], unseen: int, shifts: Sequence[tuple[int, int]]) -> NDArray[np.uint8]:
+    """As many of the last images as there are queries, then all but the ``unseen`` last, shifted, in random order."""
+    train = images[:-unseen]
+    parts = [np.roll(train, shift, (1, 2)) for shift in shifts]
+    return np.concatenate([images[-N_QUERIES:], RNG.permutation(np.concatenate(parts))])
+
+
+def _digits() -> NDArray[np.float32]:
     import isch
 
     images = isch.datasets.load("mnist").images.reshape(-1, 28, 28)
-    train, unseen = images[:68_000], images[-N_QUERIES:].reshape(-1, 784).astype(np.float32)
-    hasher = isch.ISCH(n_bits=bits) if bits <= 784 else isch.LSH(n_bits=bits)
-    hasher.fit(train[:10_000].reshape(-1, 784).astype(np.float32))
-    shifts = [(y, x) for y in range(-2, 3) for x in range(-2, 3)][: -(-size(bits) // len(train))]
-    parts = [np.roll(train, shift, (1, 2)).reshape(-1, 784).astype(np.float32) for shift in shifts]
-    codes = np.concatenate([hasher.transform(part) for part in parts])
-    return np.concatenate([hasher.transform(unseen), RNG.permutation(codes)[: size(bits)]])
+    every = _shifted(images, 2000, [(y, x) for y in range(-2, 3) for x in range(-2, 3)][:15])
+    return every[: N_QUERIES + size(256)].reshape(-1, 784).astype(np.float16)
+
+
+def _gist() -> NDArray[np.float32]:
+    import isch
+
+    images = np.asarray(isch.datasets.load("cifar10").images)
+    both = np.concatenate([images[:50_000, :, ::-1], images])
+    every = _shifted(both, 10_000, [(0, 0), (1, 2), (-2, 1), (2, -1)])
+    return isch.describer("gist").transform(list(every)).astype(np.float16)
+
+
+def _cnn() -> NDArray[np.float32]:
+    import isch
+
+    images = isch.datasets.load("tiny-imagenet-60k").images
+    return isch.describer("cnn").transform(list(images)).astype(np.float16)
+
+
+FEATURES: dict[str, Callable[[], NDArray[Any]]] = {"mnist": _digits, "gist": _gist, "cnn": _cnn}
 
 
 def faiss_index(codes: Codes) -> Any:
@@ -176,7 +215,7 @@ def single() -> str:
 def radius() -> str:
     """Everything within 10 % of the bits."""
     rows: list[list[object]] = []
-    for kind, codes_of in (("random", random_codes), ("real", real_codes)):
+    for kind, codes_of in (("random", random_codes), ("real", partial(real_codes, "mnist"))):
         for bits in BITS:
             queries, codes = codes_of(bits)
             table, index, r = CodeTable(codes), faiss_index(codes), bits // 10
@@ -218,7 +257,10 @@ def avx2() -> str:
 
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "random": ("Search: 256 queries, random codes", lambda: batch(random_codes, peers=True)),
-    "real": ("Search: 256 queries, real codes (MNIST)", lambda: batch(real_codes, peers=False)),
+    **{
+        f"real-{kind}": (f"Search: 256 queries, real codes: {kind}", partial(batch, partial(real_codes, kind), False))
+        for kind in FEATURES
+    },
     "avx2": ("Search: 256 queries, random codes, Numba and faiss restricted to AVX2", avx2),
     "single": ("Search: few queries, 256 bits, k = 10", single),
     "radius": ("Search: 256 queries, radius of 10 % of the bits", radius),
@@ -229,8 +271,8 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
 def main(part: str) -> None:
     """Print one part and record it."""
     if part == "prepare":
-        for bits in BITS:
-            real_codes(bits)
+        for kind, bits in itertools.product(FEATURES, BITS):
+            real_codes(kind, bits)
         return
     if part == "restricted":
         print(batch(random_codes, peers=False))
@@ -238,7 +280,9 @@ def main(part: str) -> None:
     title, measure = PARTS[part]
     text = measure()
     machine = report.machine("faiss-cpu", "usearch", "numkong")
-    note = f"1,000,000 codes (3,200 bits: 300,000), all on {compute.n_threads()} threads, both prepared. {machine}"
+    rows = {"real-gist": "400,000 codes (3,200 bits: 300,000)", "real-cnn": "59,744 codes"}
+    rows = rows.get(part, "1,000,000 codes (3,200 bits: 300,000)")
+    note = f"{rows}, all on {compute.n_threads()} threads, both prepared. {machine}"
     report.section(f"search-{part}", f"## {title}\n\n{text}\n\n{note}")
     print(text)
 

@@ -128,7 +128,7 @@ def _no_limits(source: Source, n_queries: int) -> NDArray[np.int64]:
 
 def _scan(source: Source, rows: Rows, queries: Codes, k: int, limits: NDArray[np.int64]) -> Ranked:
     """The k nearest rows among those below the limits; −1 where there are fewer."""
-    capacity = k + k // 8 + 4
+    capacity = k + (k // 4 + 32 if k >= SAMPLE_FROM_K else 4)  # limits from a sample are low already
     at_once = max(LANES, BOARD_BYTES // (12 * capacity) // LANES * LANES)
     distances, found = np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.int64)
     for start in range(0, len(queries), at_once):
