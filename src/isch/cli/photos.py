@@ -86,7 +86,12 @@ def search(
     json: AsJson = False,
 ) -> None:
     """Find the pictures most like one."""
-    hits = _indexed(folder, index).search(picture, k)
+    from isch.errors import InputError
+
+    library = _indexed(folder, index)
+    if not len(library):
+        raise InputError(f"{library.folder}: there are no pictures in this folder yet")
+    hits = library.search(picture, k)
     if json:
         done(json_lines([{"path": hit.item.path, "distance": hit.distance, "score": hit.score} for hit in hits]))
         return
@@ -211,7 +216,7 @@ def _list(groups: list[Any]) -> None:
     from isch.files import printable
 
     for number, group in enumerate(groups, 1):
-        say(f"group {number}: {len(group.items)} copies, at most {group.diameter:g} bits apart")
+        say(f"group {number}: {len(group.items)} copies, at most {group.diameter:.0f} bits apart")
         for position, item in enumerate(group.items):
             mark = "keep" if position == group.keep else "    "
             say(f"  {mark}  {item.width} × {item.height}  {item.bytes} bytes  {printable(item.path)}")
