@@ -17,6 +17,7 @@ from isch import codefiles, compute, features, progress
 from isch.codefiles import Encoder
 from isch.errors import FileError, InputError
 from isch.features import Features, dense
+from isch.hashing.plan import encoding_within
 
 ROWS = np.random.default_rng(0).standard_normal((10_000, 12)).astype(np.float32)
 
@@ -183,14 +184,21 @@ def test_a_bound_on_memory_is_honoured_and_changes_no_bit(tmp_path: Path) -> Non
     array = zarr.create_array(tmp_path / "x.zarr", shape=rows.shape, chunks=(1024, 500), dtype="f4", compressors=None)
     array[:] = rows
     isch.LSH(64).fit(rows[:100]).save(tmp_path / "model")
-    found = {}
-    for bound in ("80MB", "10GB"):
-        arguments = ["model", "x.zarr", f"{bound}.npy"]
-        command = [sys.executable, "-c", MEASURE, *(str(tmp_path / name) for name in arguments), bound]
-        environment = os.environ | {"ISCH_NUM_THREADS": "8"}
-        found[bound] = int(subprocess.run(command, capture_output=True, check=True, env=environment).stdout)
-    assert found["80MB"] < 80e6 < found["10GB"]
-    np.testing.assert_array_equal(np.load(tmp_path / "80MB.npy"), np.load(tmp_path / "10GB.npy"))
+    arguments = [str(tmp_path / name) for name in ("model", "x.zarr", "codes.npy")]
+    environment = os.environ | {"ISCH_NUM_THREADS": "8"}
+    command = [sys.executable, "-c", MEASURE, *arguments, "80MB"]
+    assert int(subprocess.run(command, capture_output=True, check=True, env=environment).stdout) < 80e6
+    np.testing.assert_array_equal(np.load(tmp_path / "codes.npy"), isch.load(tmp_path / "model").transform(rows))
+
+
+def test_a_bound_decides_how_many_threads_encode(
+    encoder: Encoder, source: Features, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ISCH_NUM_THREADS", "8")
+    for bound, expected in ((None, 8), ("1GB", 8), ("3MB", 5), ("1.2MB", 1)):
+        with encoding_within(encoder.hasher, source, bound):
+            assert compute.n_threads() == expected
+    assert compute.n_threads() == 8
 
 
 def test_too_small_a_bound_says_the_least_that_would_do(encoder: Encoder, source: Features, tmp_path: Path) -> None:

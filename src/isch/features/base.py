@@ -131,6 +131,9 @@ class Subset(SlabFeatures):
             return self._features.read(int(rows[0]), int(rows[-1]) + 1)
         return self._features.take(rows)
 
+    def take(self, rows: NDArray[np.intp]) -> Block:
+        return self._features.take(self._rows[rows])
+
     def check(self) -> None:
         self._features.check()
 
