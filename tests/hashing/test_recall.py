@@ -1,5 +1,6 @@
 """``objective="neighbours"``: the factors against their formula, and the estimates against true distances."""
 
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,14 @@ def test_meaning_has_no_factors_and_nested_is_refused() -> None:
         isch.ISCH(8).fit(DIGITS[:200]).factors(DIGITS)
     with pytest.raises(ParameterError, match="expected nested=False"):
         learned(96, nested=True)
+
+
+@pytest.mark.parametrize("unit", [0.0, -1.0, float("nan"), float("inf"), None])
+def test_a_model_with_an_impossible_unit_has_no_factors(fitted: isch.ISCH, unit: float | None) -> None:
+    strange = copy(fitted)
+    strange.unit_ = unit
+    with pytest.raises(ParameterError, match="has no factors"):
+        strange.factors(DIGITS)
 
 
 def test_the_same_seed_gives_the_same_model() -> None:

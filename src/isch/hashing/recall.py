@@ -120,7 +120,7 @@ def factors(hasher: "Hasher", X: Any) -> Factors:
 
 def checked(hasher: "Hasher") -> LinearHasher:
     """The hasher, if it has factors."""
-    if not isinstance(hasher, LinearHasher) or getattr(hasher, "unit_", None) is None:
+    if not isinstance(hasher, LinearHasher) or not 0 < (getattr(hasher, "unit_", None) or 0) < np.inf:
         raise ParameterError(f"{hasher._label} has no factors; expected isch that learned with objective='neighbours'")
     return hasher
 
