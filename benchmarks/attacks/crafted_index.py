@@ -14,6 +14,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from isch.search import catalog
+
 HEADER_BYTES = 4096
 HUGE = 2**62
 SECTIONS = 11  # of an items file
@@ -177,7 +179,7 @@ CATALOGS: dict[str, Callable[[dict[str, Any]], object]] = {
     "endless-rows": lambda c: c["segments"][0].update(n_rows=2**48),
     "codes-of-another": lambda c: c["segments"][0].update(codes=c["segments"][1]["codes"]),
     "items-shorter": lambda c: c["segments"][0].update(items_bytes=4096),
-    "newer": lambda c: c.update(version=4),
+    "newer": lambda c: c.update(version=catalog.READABLE[-1] + 1),
     "older": lambda c: c.update(version=1),
     "further": lambda c: c.update(hook="os.system"),
 }

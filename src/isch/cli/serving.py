@@ -3,7 +3,8 @@
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import Annotated, Any
+from types import TracebackType
+from typing import Annotated, Any, Self
 
 import typer
 
@@ -32,6 +33,12 @@ class Door:
         self._listener, self._address = listen(self.settings)
         self._browser = not no_browser
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._listener.close()
+
     def open(self, app: Any) -> None:
         """Serve an app until it is interrupted."""
         from isch.web.server import serve
@@ -51,8 +58,8 @@ def with_door(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(**given: Any) -> None:
-        door = Door(*(given.pop(name) for name in added.parameters))
-        command(door, **given)
+        with Door(*(given.pop(name) for name in added.parameters)) as door:
+            command(door, **given)
 
     run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

@@ -397,3 +397,10 @@ class ISCH(LinearHasher):
         if not self.keep_dictionary:
             learned.pop("dictionary_", None)
         return learned
+
+    def _check_learned(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        needed = ("unit_",) if self.objective == "neighbours" else ("lambda_star_", "tau_")
+        for name in needed:
+            if attributes.get(name) is None:
+                raise InputError(f"{name} is missing")
+        return super()._check_learned(attributes)

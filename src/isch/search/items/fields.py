@@ -212,7 +212,7 @@ class StoredShapes:
         fields = self._members[start:stop]
         if len(fields) != stop - start or (len(fields) and fields.max() >= len(self._names)):
             raise self._body.damaged("a row has fields that are not listed")
-        if len(np.unique(fields)) < len(fields):
+        if len(set(fields.tolist())) < len(fields):  # np.unique imports a module, which a forked child may wait for
             raise self._body.damaged("a row has a field twice")
         return fields
 
