@@ -209,7 +209,8 @@ def measure_clients(place: Place) -> str:
 {place.seconds:.0f} s, on the same {cores()} cores as the server. {len(crowd.times):,} requests, {len(crowd.failures)}
 failed; median {1000 * median:.0f} ms, 99 % within {1000 * late:.0f} ms: ratio {late / median:.1f} (target: 5).
 Meanwhile {ADDED} pictures were added to the folder; {crowd.appeared} were in the collection {crowd.after:.0f} s later.
-Memory of the server: {memory}."""
+Memory of the server: {memory};
+it grows once, when the network is loaded for the first new picture."""
 
 
 class Crowd:
