@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from isch import forks
+
 
 class _Blas:
     """Counts who wants BLAS to use one thread, because the setting is global to the process."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = forks.Lock()
+        self._setting = forks.Gate()  # BLAS has a lock of its own, which a child must not inherit
         self._users = 0
         self._mine = threading.local()
         self._limits: Any = None
@@ -30,13 +33,12 @@ class _Blas:
 
     def after_fork(self) -> None:
         """The child has only this thread; the others will never leave their blocks."""
-        self._lock = threading.Lock()
         self._users = getattr(self._mine, "depth", 0)
         if self._users == 0 and self._limits is not None:
             self._release()
 
     def _enter(self) -> None:
-        with self._lock:
+        with self._setting.entered(), self._lock:
             if self._users == 0:
                 libraries = self._loaded()
                 _release_control(libraries)
@@ -46,7 +48,7 @@ class _Blas:
 
     def _leave(self) -> None:
         self._mine.depth -= 1
-        with self._lock:
+        with self._setting.entered(), self._lock:
             self._users -= 1
             if self._users == 0:
                 self._release()
