@@ -74,9 +74,10 @@ def test_dismissing_tiles_changes_no_hit(words: int) -> None:
     out, state = np.empty(33, np.int64), leading.every_word(1, words, 0, 0)[0]
     prepare(queries)
     at = place(tiles, queries, limits, out)
-    leading.begin(at, len(tiles), words, 4, state, 0)
+    assert leading.begin(at, len(tiles), words, 4, state, 0) == (words <= 4)
     assert (state[0] < words) == (words > 4), "long codes far from a limit are dismissed early"
     found, tile = [], 0
+    state[0] = min(state[0], max(1, words - 1) // leading.UNIT * leading.UNIT or words)
     while (tile := leading.next_near(at, tile, len(tiles), words, 4, state)) < len(tiles):
         found.append(tile)
         tile += 1

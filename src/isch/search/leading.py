@@ -14,8 +14,8 @@ from isch.search.kernels import BYTES, lowest_bit, next_hit, possible_tiles
 
 UNIT = TOGETHER if BYTES else 1  # words that are counted together
 FEWEST_WORDS = 3  # of codes that are worth it
-SAMPLE = 64  # tiles
-WAIT, AGAIN = 256, 4  # tiles before limits are low enough to measure, and the growth until it is done again
+SAMPLE, FEW = 64, 8  # tiles, and those after which it may be clear that nothing is saved
+WAIT, AGAIN = 256, 8  # tiles before limits are low enough to measure, and the growth until it is done again
 COUNT, LOOK = 3.0, 0.6  # instructions per query: to count a word, to compare with the limit
 FIXED, CALL = 6.0, 80.0  # instructions per tile, and more for one that is not dismissed
 AT_ONCE = 64  # tiles in a mask
@@ -57,27 +57,32 @@ def cost(dismissals, leading, words, width):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def begin(at, n, words, width, state, tile):  # type: ignore[no-untyped-def]
-    """Begin with a block of n tiles; if it is time at this tile, choose the leading words from a sample of them."""
+    """Begin with a block of n tiles; if it is time at this tile, choose the leading words from a sample of them.
+
+    Returns whether all words are to be compared at once, for which ``next_hit`` is quicker.
+    """
     state[5] = 0
     if words < FEWEST_WORDS or tile < state[2]:
-        return
+        return state[0] == words
     state[2] = state[1] + max(WAIT, AGAIN * (tile - state[1]))
     size = min(SAMPLE, n)
     dismissals = np.empty(size, np.int64)
     for i in range(size):
         dismissals[i] = dismissed_after(at, i * n // size, words, width)
+        if i + 1 == FEW and dismissals[:FEW].min() >= words:
+            state[0] = words
+            return True
     state[0], least = words, cost(dismissals, words, words, width)
     for leading in range(UNIT, words, UNIT):
         now = cost(dismissals, leading, words, width)
         if now < least:
             state[0], least = leading, now
+    return state[0] == words
 
 
 @njit(cache=True, nogil=True)
 def next_near(at, tile, last, words, width, state):  # type: ignore[no-untyped-def]
     """As ``next_hit`` from a tile on, without those that leading words dismiss."""
-    if state[0] == words:
-        return next_hit(at, tile, last, words, width)
     while tile < last:
         if tile >= state[5]:
             state[4], state[5] = tile, min(tile + AT_ONCE, last)

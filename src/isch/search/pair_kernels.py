@@ -12,7 +12,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from isch.search import leading
-from isch.search.kernels import group_widths, lowest_bit, place, prepare
+from isch.search.kernels import group_widths, lowest_bit, next_hit, place, prepare
 from isch.search.source import LANES
 
 WIDTH = max(group_widths())
@@ -72,9 +72,12 @@ def _pairs_of_group(tiles, n, query, lane, first, last, scan, found, count):  # 
     queries[:] = tiles[query, :, lane : lane + WIDTH]
     prepare(queries)
     at = place(tiles, queries, limits, out)
-    leading.begin(at, last, words, WIDTH, state, query)
+    all_words = leading.begin(at, last, words, WIDTH, state, query)
     while tile < last:
-        tile = leading.next_near(at, tile, last, words, WIDTH, state)
+        if all_words:
+            tile = next_hit(at, tile, last, words, WIDTH)
+        else:
+            tile = leading.next_near(at, tile, last, words, WIDTH, state)
         if tile == last:
             break
         mask, lanes = np.uint64(out[-1]), _lanes_of(tile, n)

@@ -118,9 +118,9 @@ def _keep_nearest(tiles, start, rows, queries, board, k, state, out, histogram):
     n, tile = len(tiles), 0
     words, width = queries.shape
     at = place(tiles, queries, board.limits, out)
-    leading.begin(at, n, words, width, state, start)
+    all_words = leading.begin(at, n, words, width, state, start)
     while tile < n:
-        tile = leading.next_near(at, tile, n, words, width, state)
+        tile = next_hit(at, tile, n, words, width) if all_words else leading.next_near(at, tile, n, words, width, state)
         if tile == n:
             return
         _enter(out, start + tile, rows, board, k, histogram)
@@ -212,9 +212,12 @@ def scan_within(source, first, last, rows, queries, limits):  # type: ignore[no-
         for group in range(groups):
             limit, n, tile = limits[group * width : (group + 1) * width], len(tiles), 0
             at, state = place(tiles, queries[group], limit, out), states[group]
-            leading.begin(at, n, words, width, state, start)
+            all_words = leading.begin(at, n, words, width, state, start)
             while tile < n:
-                tile = leading.next_near(at, tile, n, words, width, state)
+                if all_words:
+                    tile = next_hit(at, tile, n, words, width)
+                else:
+                    tile = leading.next_near(at, tile, n, words, width, state)
                 if tile == n:
                     break
                 if count + LANES * width > len(found):
