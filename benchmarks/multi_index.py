@@ -17,9 +17,10 @@ import search
 from numpy.typing import NDArray
 
 from isch import compute
+from isch.search import shapes
+from isch.search.costs import pair_cost
 from isch.search.exact import CodeTable, within
-from isch.search.multi_index import MOST_MEMORY, MultiIndex, Shape
-from isch.search.parts import pair_cost
+from isch.search.multi_index import MOST_MEMORY, MultiIndex
 
 Codes = NDArray[np.uint8]
 
@@ -79,7 +80,7 @@ def crossing(sizes: tuple[int, ...]) -> str:
     planned: list[list[object]] = []
     for n in PLANNED:
         for radius in RADII:
-            small, large = (Shape.best(size, BITS, radius, MOST_MEMORY * size * BITS // 8) for size in (sizes[-1], n))
+            small, large = (shapes.best(size, BITS, radius, MOST_MEMORY * size * BITS // 8) for size in (sizes[-1], n))
             factor = float(str(largest[radius][5])) / (small.cost(radius) / 1e3)
             lookups, scan = factor * large.cost(radius) / 1e3, float(str(largest[radius][6])) * n / sizes[-1]
             planned.append([n, radius, f"{large.n_parts} × {large.width}", lookups, scan, f"**{scan / lookups:.2g}**"])

@@ -67,6 +67,10 @@ def test_the_life_of_an_index(shell: Shell) -> None:
     assert len(found) == min(50, len(expected))
     nothing = shell.succeed("search", "x.isch", "one.npy", "--json", "--where", "year=1991", "--where", "year=1992")
     assert json.loads(nothing)["hits"] == []
+    near = json.loads(shell.succeed("within", "x.isch", "one.npy", "-r", 4, "--json", "--explain"))["hits"]
+    assert near[0]["key"] == "photo 7"
+    assert [hit["distance"] for hit in near] == sorted(hit["distance"] for hit in near)
+    assert max(hit["distance"] for hit in near) <= 4
     assert "2 deleted" in shell.succeed("index", "delete", "x.isch", "photo 7", "photo 8")
     assert "photo 7" not in shell.succeed("search", "x.isch", "one.npy")
     shell.succeed("index", "add", "x.isch", "features.npy", "--keys", "names.txt", "--replace")
@@ -103,6 +107,8 @@ FAILURES = {
         ["search", "f.isch", "one.npy", "--rerank", "exact"],
         "needs an index that was built with --keep-features",
     ),
+    "radius": (["within", "f.isch", "one.npy", "--radius", "-1"], "Invalid value for '--radius'"),
+    "field": (["within", "f.isch", "one.npy", "--where", "albun=x"], "no item has the field 'albun'"),
     "k": (["search", "f.isch", "one.npy", "-k", "0"], "Invalid value for '-k'"),
     "missing key": (["index", "delete", "f.isch", "nobody"], "'nobody' is not in the index"),
     "nothing to delete": (["index", "delete", "f.isch"], "give the keys"),

@@ -45,6 +45,15 @@ def test_similar_items_and_changes(folder: Path, client: Any) -> None:
         assert list(first[0]) != list(index.similar(7, 20)[0])
 
 
+def test_everything_within_a_radius(folder: Path, client: Any) -> None:
+    with Index.open(folder) as here, Index.open(folder, client=client) as there:
+        for where in (None, {"odd": True}):
+            found = here.within(ROWS[:5], 2, where=where)
+            assert there.within(ROWS[:5], 2, where=where) == found
+            assert all(len(hits) > 1 for hits in found)
+        assert there.explain(1, radius=12) == ["the workers of the cluster read all codes"]
+
+
 def test_codes_compared_in_another_way(tmp_path: Path, client: Any) -> None:
     here = Index.create(tmp_path / "i", isch.SPH(16, n_iter=3).fit(ROWS), ROWS)
     with here, Index.open(tmp_path / "i", client=client) as there:

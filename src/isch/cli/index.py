@@ -1,7 +1,6 @@
-"""isch index build, add, delete, compact, verify, info; isch search."""
+"""isch index build, add, delete, compact, verify, info."""
 
 import re
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -10,15 +9,13 @@ import typer
 
 from isch.cli import arguments
 from isch.cli.arguments import MAX_BITS, AsJson
-from isch.cli.console import done, facts, json_lines, say, table
+from isch.cli.console import done, facts, json_lines, say
 from isch.cli.help import SEARCH, Commands
 from isch.cli.outputs import claim
 from isch.errors import FormatError, InputError, KeysExist, ParameterError
 
 if TYPE_CHECKING:
     from isch.search.index import Index
-    from isch.search.indexes import Indexes
-    from isch.search.results import Hit
 
 group = typer.Typer(name="index", help="Make, change and check an index on disk.", cls=Commands)
 
@@ -41,7 +38,6 @@ def attach(app: typer.Typer) -> None:
     """Add the commands."""
     for command in (build, add, delete, compact, verify, info):
         group.command()(command)
-    app.command(rich_help_panel=SEARCH)(search)
     app.add_typer(group, rich_help_panel=SEARCH)
 
 
@@ -153,79 +149,6 @@ def info(index: IndexPath, json: AsJson = False) -> None:
     with Index.open(index) as opened:
         found = opened.info()
     done(json_lines(found) if json else facts(found))
-
-
-def search(
-    index: Annotated[list[Path], typer.Argument(help="An index, or several with the same model.")],
-    queries: Source,
-    k: Annotated[int, typer.Option("-k", help="Hits per query.", min=1)] = 10,
-    rerank: Annotated[
-        Literal["auto", "asymmetric", "factors", "exact", "none"],
-        typer.Option(help="How the best hits are sorted; auto: by factors if kept, else asymmetric if it can be."),
-    ] = "auto",
-    oversample: Annotated[
-        float | None, typer.Option(help="How many candidates to re-rank, as a multiple of k.", min=1)
-    ] = None,
-    recall: Annotated[
-        float | None,
-        typer.Option(help="The share of the true neighbours to find, such as .95; oversampling follows.", min=0, max=1),
-    ] = None,
-    where: Annotated[
-        list[str] | None, typer.Option(help="A condition on metadata: FIELD=VALUE, also < <= > >= !=; all must hold.")
-    ] = None,
-    cluster: arguments.Cluster = None,
-    json: AsJson = False,
-) -> None:
-    """Find the nearest items of each query, nearest first; with --json, one line of JSON per query."""
-    from isch.cli.cluster import client_of
-
-    wanted = arguments.conditions(where)
-    with client_of(cluster) as client, _opened(index, client) as opened:
-        kept = opened.info()["keep_features"] in ("float16", "float32")
-        if rerank == "exact" and not kept:
-            raise ParameterError("--rerank exact needs an index that was built with --keep-features float16 or float32")
-        if recall is not None and not kept:
-            raise ParameterError("--recall needs an index that was built with --keep-features float16 or float32")
-        results = opened.search(queries, k, where=wanted, rerank=rerank, oversample=oversample, recall=recall)
-        if wanted and not any(results):
-            _check_fields(opened, [field for condition in wanted for field in condition])
-    done(_json(results) if json else _table(results))
-
-
-def _opened(folders: list[Path], client: Any) -> "Index | Indexes":
-    from isch.search.index import Index
-
-    return Index.open(folders[0], client=client) if len(folders) == 1 else Index.open(folders, client=client)
-
-
-def _json(results: "Iterable[list[Hit]]") -> Iterator[str]:
-    from json import dumps
-
-    for query, hits in enumerate(results):
-        yield dumps({"query": query, "hits": list(map(_fields, hits))}, ensure_ascii=False)
-
-
-def _fields(hit: "Hit") -> dict[str, Any]:
-    """A hit by the names of its fields; in one of several indexes, that index is one of them."""
-    key: Any = hit.key
-    return hit._asdict() | ({} if isinstance(key, str | int) else {"index": key.folder, "key": key.key})
-
-
-def _table(results: "Iterable[list[Hit]]") -> Iterator[str]:
-    yield from table([("query", "rank", "distance", "score", "key")])
-    for query, hits in enumerate(results):
-        for rank, hit in enumerate(hits, 1):
-            score = "" if hit.score is None else f"{hit.score:.6g}"
-            yield from table([(query, rank, f"{hit.distance:g}", score, hit.key)])
-
-
-def _check_fields(index: "Index | Indexes", asked: list[str]) -> None:
-    """Refuse a condition on a field that no item has: it is most likely a typing mistake."""
-    there = index.fields()
-    for field in asked:
-        if field not in there:
-            known = f"the fields are {', '.join(there)}" if there else "no item has any metadata"
-            raise InputError(f"--where: no item has the field {field!r}; {known}")
 
 
 def _existing(index: "Index", key: Any) -> Any:

@@ -156,6 +156,8 @@ def within(queries: ArrayLike, codes: ArrayLike | CodeTable, radius: int, mask: 
     source = _source(codes)
     wanted = packed.check(queries, source.n_bytes, "queries")
     radius = min(_whole("radius", radius, 0), 64 * source.words)
+    if plain.allowance.grants(len(wanted), source.n_rows, source.words):
+        return Hits(*plain.within(source, wanted, radius, _numbered(mask, source.n_rows)))
     search = _Restricted.to(source, mask, 1, len(wanted))
     if len(wanted) == 0 or search.k == 0:
         return Hits(np.zeros(len(wanted) + 1, np.int64), np.empty(0, np.int64), np.empty(0, np.int32))

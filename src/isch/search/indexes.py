@@ -18,7 +18,7 @@ from isch.search.catalog import Key, kept_by_all
 from isch.search.filters import Where
 from isch.search.items import Metadata
 from isch.search.reading import Reader
-from isch.search.results import Results
+from isch.search.results import Hit, Results
 from isch.search.snapshot import Allowed, Rows, Snapshot
 
 
@@ -95,6 +95,36 @@ class Indexes:
         Results
         """
         return self._joint.search_codes(codes, k, where=where)
+
+    def within(self, queries: Any, radius: int, *, where: Where | None = None) -> list[list[Hit]]:
+        """Find every item of all indexes whose code differs from that of a query in at most ``radius`` bits.
+
+        Parameters
+        ----------
+        queries, radius, where
+            As in ``Index.within``.
+
+        Returns
+        -------
+        list of list of Hit
+            As ``Index.within`` gives them; a key is a ``Place``.
+        """
+        return self._joint.within(queries, radius, where=where)
+
+    def explain(self, queries: Any, k: int = 10, *, radius: int | None = None) -> list[str]:
+        """Say how a search would be done, and why.
+
+        Parameters
+        ----------
+        queries, k, radius
+            As in ``Index.explain``.
+
+        Returns
+        -------
+        list of str
+            A sentence per segment.
+        """
+        return self._joint.explain(queries, k, radius=radius)
 
     def fields(self) -> list[str]:
         """The names of all fields that the metadata of any item has."""

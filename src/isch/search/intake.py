@@ -70,6 +70,19 @@ def check_k(k: int) -> None:
         raise ParameterError(f"k must be an integer of at least 1; got {k!r}")
 
 
+def check_radius(radius: int) -> None:
+    """Refuse a radius that is not a whole number."""
+    if isinstance(radius, bool) or not isinstance(radius, int | np.integer) or radius < 0:
+        raise ParameterError(f"radius must be an integer of at least 0; got {radius!r}")
+
+
+def count(source: Any, encoder: Encoder | None) -> int:
+    """How many queries there are; a number says it itself."""
+    if isinstance(source, int | np.integer):
+        return int(source)
+    return len(open_vectors(source) if encoder is None else encoder.features(source))
+
+
 def check_codes(codes: Any, n_bits: int, where: str, first: int = 0) -> Codes:
     """Codes of the right type and width whose padding bits are zero; ``first`` is the number of the first row."""
     array = packed.check(codes, packed.width(n_bits), f"{where}: codes")

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from isch import compute
 from isch.search.buckets import Words
+from isch.search.costs import pair_cost
 from isch.search.pair_kernels import Agreement
 
 MOST_BITS = 64  # in a part
@@ -101,8 +102,3 @@ def masks(parts: list[NDArray[np.int64]], n_words: int) -> Words:
     for part, chosen in enumerate(parts):
         bits[part, chosen] = True
     return np.packbits(bits, axis=1).view("<u8").astype(np.uint64, copy=False)
-
-
-def pair_cost(n_words: int) -> float:
-    """Nanoseconds to compare two codes in tiles; of long codes only the first words are looked at."""
-    return min(0.07 + 0.05 * n_words, 0.5)

@@ -13,6 +13,7 @@ from isch.codes import Codes
 from isch.search.source import LANES, Source
 
 Ranked = tuple[NDArray[np.int32], NDArray[np.int64]]
+Found = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]
 
 KERNELS = "isch.search.selection"
 AT_ONCE = 1 << 13  # tiles compared at once, so that they stay in the cache
@@ -48,6 +49,17 @@ def nearest(source: Source, queries: Codes, k: int, rows: NDArray[np.int64] | No
         best = least(some, found.shape[1])
         distances[q], found[q] = some[best], best if rows is None else rows[best]
     return distances, found
+
+
+def within(source: Source, queries: Codes, radius: int, rows: NDArray[np.int64] | None) -> Found:
+    """(offsets, rows, distances) of the given rows (all if None) within a radius, sorted by (distance, row)."""
+    found, distances = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+    for query in words_of(queries):
+        every = hamming(source, query)
+        near = np.flatnonzero(every <= radius) if rows is None else rows[every[rows] <= radius]
+        found.append(near[np.argsort(every[near], kind="stable")])
+        distances.append(every[found[-1]])
+    return np.cumsum([len(some) for some in found]), np.concatenate(found), np.concatenate(distances)
 
 
 def hamming(source: Source, query: NDArray[np.uint64]) -> NDArray[np.int32]:

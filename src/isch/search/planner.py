@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from isch.errors import unknown
 from isch.search import join, parts
 from isch.search.buckets import EVERY, Keys, Rows, Words, read_only, row_bits, rows_of, sorted_keys
+from isch.search.costs import pair_cost
 from isch.search.pair_kernels import Found
-from isch.search.parts import ROW_COST, Division, Spread, pair_cost
+from isch.search.parts import ROW_COST, Division, Spread
 
 METHODS = ("auto", "join", "scan")
 DEPTHS = range(1, 7)

@@ -7,6 +7,9 @@ from numba import njit
 from numpy.typing import NDArray
 
 from isch.search.pair_kernels import popcount
+from isch.search.source import LANES
+
+HIGH_BITS = 11  # of values that rows are sorted by first
 
 
 class Tables(NamedTuple):
@@ -31,7 +34,7 @@ class Probes(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def value(words, row, word, shift):  # type: ignore[no-untyped-def]
-    """The bits of a part of a row, as a number."""
+    """The bits of a part of a row of words, as a number."""
     total = np.uint64(0)
     for bit in range(len(word)):
         total |= ((words[row, word[bit]] >> shift[bit]) & np.uint64(1)) << np.uint64(bit)
@@ -39,21 +42,56 @@ def value(words, row, word, shift):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def fill_table(words, word, shift, offsets, rows):  # type: ignore[no-untyped-def]
-    """Sort all rows by the value of a part, equal values in the order of rows; ``offsets`` must be zero."""
-    values = np.empty(len(words), np.uint32)
-    for row in range(len(words)):
-        values[row] = value(words, row, word, shift)
-        offsets[values[row] + np.uint32(1)] += np.uint32(1)
-    for i in range(1, len(offsets)):
-        offsets[i] += offsets[i - 1]
-    for row in range(len(words)):
-        at = offsets[values[row]]
-        rows[at] = row
-        offsets[values[row]] = at + np.uint32(1)
-    for i in range(len(offsets) - 1, 0, -1):  # each start moved to the next one's
-        offsets[i] = offsets[i - 1]
-    offsets[0] = 0
+def _values(tiles, word, shift, n):  # type: ignore[no-untyped-def]
+    """The same of every row of tiles."""
+    values, some = np.empty(n, np.uint32), np.empty(LANES, np.uint64)
+    for tile in range(len(tiles)):
+        some[:] = 0
+        for bit in range(len(word)):
+            for lane in range(LANES):
+                set_here = (tiles[tile, word[bit], lane] >> shift[bit]) & np.uint64(1)
+                some[lane] |= set_here << np.uint64(bit)
+        for lane in range(min(LANES, n - tile * LANES)):
+            values[tile * LANES + lane] = some[lane]
+    return values
+
+
+@njit(cache=True, nogil=True)
+def fill_table(tiles, word, shift, offsets, rows):  # type: ignore[no-untyped-def]
+    """Sort all rows by the value of a part, equal values in the order of rows; ``offsets`` must be zero.
+
+    They are sorted by the upper bits first, so that what follows happens within the cache.
+    """
+    values = _values(tiles, word, shift, len(rows))
+    low = np.uint32(max(0, len(word) - HIGH_BITS))
+    starts = np.zeros((1 << min(HIGH_BITS, len(word))) + 1, np.int64)
+    for row in range(len(rows)):
+        starts[(values[row] >> low) + 1] += 1
+    starts = np.cumsum(starts)
+    free, coarse = starts[:-1].copy(), np.empty(len(rows), np.uint64)  # value and row in one
+    for row in range(len(rows)):
+        at = free[values[row] >> low]
+        coarse[at] = np.uint64(values[row]) << np.uint64(32) | np.uint64(row)
+        free[values[row] >> low] = at + 1
+    for high in range(len(starts) - 1):
+        _sort_few(coarse, starts[high], starts[high + 1], offsets, np.int64(high) << low, np.int64(1) << low, rows)
+    offsets[-1] = len(rows)
+
+
+@njit(cache=True, nogil=True)
+def _sort_few(coarse, first, last, offsets, lowest, n_values, rows):  # type: ignore[no-untyped-def]
+    """Sort some of the rows, which have n values from the lowest one on, and set the offsets of these."""
+    counts = np.zeros(n_values + 1, np.int64)
+    for i in range(first, last):
+        counts[np.int64(coarse[i] >> np.uint64(32)) - lowest + 1] += 1
+    counts[0] = first
+    for value in range(n_values):
+        offsets[lowest + value] = counts[value]
+        counts[value + 1] += counts[value]
+    for i in range(first, last):
+        value = np.int64(coarse[i] >> np.uint64(32)) - lowest
+        rows[counts[value]] = np.uint32(coarse[i] & np.uint64(0xFFFFFFFF))
+        counts[value] += 1
 
 
 @njit(cache=True, nogil=True)
@@ -64,6 +102,17 @@ def _counted(tables, probes, part, start):  # type: ignore[no-untyped-def]
         near = np.int64(np.uint32(start) ^ probes.flips[i])
         count += np.int64(tables.offsets[part, near + 1]) - np.int64(tables.offsets[part, near])
     return count
+
+
+@njit(cache=True, nogil=True)
+def count_near(queries, tables, probes):  # type: ignore[no-untyped-def]
+    """How many candidates each query has, in all parts."""
+    totals = np.zeros(len(queries), np.int64)
+    for query in range(len(queries)):
+        for part in range(len(probes.counts)):
+            start = value(queries, query, tables.word[part], tables.shift[part])
+            totals[query] += _counted(tables, probes, part, start)
+    return totals
 
 
 @njit(cache=True, nogil=True)
@@ -89,24 +138,25 @@ def _seen(tables, probes, part, differing):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def probe(words, queries, tables, probes, radius, room, given_up):  # type: ignore[no-untyped-def]
+def probe(tiles, queries, tables, probes, radius, room, given_up):  # type: ignore[no-untyped-def]
     """Every (query, distance, row) within the radius; a query with more candidates than there is room is given up."""
-    n_parts = len(probes.counts)
-    candidates, differing = np.empty(room, np.uint32), np.empty((1, words.shape[1]), np.uint64)
+    n_parts, n_words = len(probes.counts), queries.shape[1]
+    candidates, differing = np.empty(room, np.uint32), np.empty((1, n_words), np.uint64)
     found, count, values = np.empty((1024, 3), np.int64), 0, np.empty(n_parts, np.uint64)
     for query in range(len(queries)):
         total = 0
         for part in range(n_parts):
             values[part] = value(queries, query, tables.word[part], tables.shift[part])
             total += _counted(tables, probes, part, values[part])
-        if total > room:
-            given_up[query] = True
+        given_up[query] = total > room
+        if given_up[query]:
             continue
         for part in range(n_parts):
             for i in range(_gathered(tables, probes, part, values[part], candidates)):
                 row, distance, word = candidates[i], 0, 0
-                while word < words.shape[1] and distance <= radius:
-                    differing[0, word] = words[row, word] ^ queries[query, word]
+                tile, lane = row // LANES, row % LANES
+                while word < n_words and distance <= radius:
+                    differing[0, word] = tiles[tile, word, lane] ^ queries[query, word]
                     distance += popcount(differing[0, word])
                     word += 1
                 if distance <= radius and not _seen(tables, probes, part, differing):

@@ -22,7 +22,7 @@ from isch.search.catalog import Key
 from isch.search.filters import Where
 from isch.search.folder import checked, model_file
 from isch.search.items import Metadata
-from isch.search.results import Results, collected
+from isch.search.results import Hit, Results, collected, listed
 from isch.search.snapshot import Snapshot, take
 from isch.search.verify import problems
 
@@ -147,6 +147,57 @@ class Reader:
         asked = intake.queries(codes, None, snapshot.n_bits).codes
         distances, rows = snapshot.nearest(asked, k, self.distance, snapshot.allowed(where, None))
         return collected(rows, snapshot.items(rows), distances, None)
+
+    def within(self, queries: Any, radius: int, *, where: Where | None = None) -> list[list[Hit]]:
+        """Find every item whose code differs from that of a query in at most ``radius`` bits.
+
+        Parameters
+        ----------
+        queries : feature source, pictures, or codes
+            As in ``search``.
+        radius : int
+            The largest number of bits that may differ.
+        where : dict or list of dict, optional
+            Only items whose metadata fits.
+
+        Returns
+        -------
+        list of list of Hit
+            For each query its hits, nearest first.
+        """
+        intake.check_radius(radius)
+        snapshot, workers = self._now, self._workers
+        codes = intake.queries(queries, self._encoder(snapshot), snapshot.n_bits).codes
+        asked = codes, radius, snapshot.allowed(where, None)
+        hits = snapshot.within(*asked) if workers is None else workers.within(snapshot, *asked)
+        return listed(hits, snapshot.items(hits.rows))
+
+    def explain(self, queries: Any, k: int = 10, *, radius: int | None = None) -> list[str]:
+        """Say how a search would be done, by reading all codes or by lookups in tables, and why.
+
+        Tables are made when lookups would have saved as much time as making them takes, and are kept in memory.
+
+        Parameters
+        ----------
+        queries, k
+            As in ``search``; or just the number of queries.
+        radius : int, optional
+            As in ``within``, instead of the k nearest.
+
+        Returns
+        -------
+        list of str
+            A sentence per segment.
+        """
+        intake.check_k(k)
+        intake.check_radius(radius or 0)
+        snapshot = self._now
+        encoder, keeps = self._encoder(snapshot), snapshot.catalog.keep_features
+        if self._workers is not None:
+            return ["the workers of the cluster read all codes"]
+        stage = reranking.stage("auto", None, None if encoder is None else encoder.distance, keeps)
+        n, candidates = intake.count(queries, encoder), stage.candidates(k, snapshot.n_bits)
+        return [segment.shortcut.explain(n, radius, candidates) for segment in snapshot.segments]
 
     def duplicates(self, radius: int) -> "near_duplicates.Duplicates":
         """Find groups of near-duplicates: the codes of any two items of a group differ in at most ``radius`` bits.

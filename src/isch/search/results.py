@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isch.search.catalog import Key
+from isch.search.exact import Hits
 from isch.search.items import Metadata
 
 
@@ -54,3 +56,12 @@ def collected(
     found = [[items[row] for row in some] for some in rows.tolist()]
     keys = [[key for key, _ in some] for some in found]
     return Results(keys, distances, scores, [[metadata for _, metadata in some] for some in found])
+
+
+def listed(hits: Hits, items: dict[int, tuple[Key, Metadata]]) -> list[list[Hit]]:
+    """The hits of each query within a radius, from their rows and the items these name."""
+    found = [
+        Hit(items[row][0], distance, None, items[row][1])
+        for row, distance in zip(hits.rows.tolist(), hits.distances.tolist(), strict=True)
+    ]
+    return [found[first:last] for first, last in pairwise(hits.offsets.tolist())]

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch.codes import Codes, width
-from isch.distances import Distance
+from isch.distances import Distance, Hamming
 from isch.errors import FileError, FormatError
 from isch.forks import Lock
 from isch.search import catalog as catalogs
 from isch.search import version1
 from isch.search.catalog import Catalog, Key
-from isch.search.exact import CodeTable, Ranked, nearest
+from isch.search.exact import CodeTable, Hits, Ranked, nearest
 from isch.search.filters import Where, tests
 from isch.search.items import Metadata
 from isch.search.segments import Segment, read_dead
@@ -112,17 +112,24 @@ class Snapshot:
 
     def nearest(self, queries: Codes, k: int, distance: Distance, allowed: Allowed | None) -> Ranked:
         """(distances, rows) of the k nearest of the rows allowed, sorted by (distance, row)."""
-        masks = self.live if allowed is None else allowed
-        found = [
-            (distances, rows + self.offsets[i])
-            for i, mask in enumerate(masks)
-            for distances, rows in [nearest(queries, self.table(i), k, distance, mask)]
-        ]
+        found = []
+        for i, mask in enumerate(self.live if allowed is None else allowed):
+            if isinstance(distance, Hamming):
+                distances, rows = self.segments[i].shortcut.nearest(queries, k, mask)
+            else:
+                distances, rows = nearest(queries, self.table(i), k, distance, mask)
+            found.append((distances, rows + self.offsets[i]))
         return merged(found, len(queries), k)
+
+    def within(self, queries: Codes, radius: int, allowed: Allowed | None) -> Hits:
+        """Every one of the rows allowed that is at most ``radius`` bits from each query, sorted by (distance, row)."""
+        masks = self.live if allowed is None else allowed
+        found = [self.segments[i].shortcut.within(queries, radius, mask) for i, mask in enumerate(masks)]
+        return merged_hits(found, self.offsets.tolist(), len(queries))
 
     def table(self, i: int) -> CodeTable:
         """The codes of a segment, as they lie on disk."""
-        return CodeTable.from_tiles(self.segments[i].tiles, len(self.segments[i]), self.n_bytes)
+        return self.segments[i].shortcut.table
 
     def codes(self, rows: Rows) -> Codes:
         """The codes of rows."""
@@ -183,6 +190,16 @@ def merged(found: list[Ranked], n_queries: int, k: int) -> Ranked:
     distances, rows = (np.concatenate([part[j] for part in found], axis=1) for j in (0, 1))
     order = np.argsort(distances, axis=1, kind="stable")[:, :k]
     return np.take_along_axis(distances, order, axis=1), np.take_along_axis(rows, order, axis=1)
+
+
+def merged_hits(found: list[Hits], starts: list[int], n_queries: int) -> Hits:
+    """All hits in parts that begin at these rows, sorted by (distance, row)."""
+    owner = [np.repeat(np.arange(n_queries), np.diff(part.offsets)) for part in found]
+    rows = [part.rows + start for part, start in zip(found, starts, strict=False)]
+    query, row = (np.concatenate([np.empty(0, np.int64), *parts]) for parts in (owner, rows))
+    distance = np.concatenate([np.empty(0, np.int32), *(part.distances for part in found)])
+    order = np.lexsort((row, distance, query))
+    return Hits(np.searchsorted(query[order], np.arange(n_queries + 1)), row[order], distance[order])
 
 
 def take(folder: Path, known: Iterable[Segment] = ()) -> Snapshot:

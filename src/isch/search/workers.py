@@ -15,9 +15,9 @@ from isch.codes import Codes, width
 from isch.compute.cluster import Cluster
 from isch.distances import Distance
 from isch.errors import FileError
-from isch.search.exact import CodeTable, Ranked, nearest
+from isch.search.exact import CodeTable, Hits, Ranked, nearest, within
 from isch.search.sealed import CODES, SegmentFile
-from isch.search.snapshot import Allowed, Snapshot, merged
+from isch.search.snapshot import Allowed, Snapshot, merged, merged_hits
 from isch.search.source import LANES
 
 PORTION_BYTES = 32 << 20  # of codes; less is searched faster than it is handed out
@@ -36,11 +36,18 @@ class Portion(NamedTuple):
 
 
 class Query(NamedTuple):
-    """What is asked of every portion."""
+    """What is asked of every portion: the nearest."""
 
     codes: Codes
     k: int
     distance: Distance
+
+
+class Ball(NamedTuple):
+    """What is asked of every portion: everything within a radius."""
+
+    codes: Codes
+    radius: int
 
 
 class Workers:
@@ -54,6 +61,12 @@ class Workers:
 
     def __init__(self, client: Any) -> None:
         self._cluster = Cluster(client)
+
+    def within(self, snapshot: Snapshot, queries: Codes, radius: int, allowed: Allowed | None) -> Hits:
+        """As ``Snapshot.within``."""
+        asked = list(_portions(snapshot, allowed))
+        found = self._cluster.map(_near, Ball(queries, radius), [portion for _, portion in asked])
+        return merged_hits(list(found), [start for start, _ in asked], len(queries))
 
     def nearest(
         self, snapshot: Snapshot, queries: Codes, k: int, distance: Distance, allowed: Allowed | None
@@ -86,10 +99,18 @@ def _part(mask: NDArray[Any] | None, start: int, stop: int) -> NDArray[Any] | No
 
 def _best(query: Query, portion: Portion) -> Ranked:
     """What a worker does: the k best of its portion."""
+    return nearest(query.codes, _table(portion), query.k, query.distance, portion.mask)
+
+
+def _near(ball: Ball, portion: Portion) -> Hits:
+    """Or: all of its portion that are near."""
+    return within(ball.codes, _table(portion), ball.radius, portion.mask)
+
+
+def _table(portion: Portion) -> CodeTable:
     tiles = _mapped(portion.path, portion.shape, portion.digest)[portion.first : portion.stop]
     n_rows = min(portion.stop * LANES, portion.shape[0]) - portion.first * LANES
-    table = CodeTable.from_tiles(tiles, n_rows, width(portion.shape[1]))
-    return nearest(query.codes, table, query.k, query.distance, portion.mask)
+    return CodeTable.from_tiles(tiles, n_rows, width(portion.shape[1]))
 
 
 @lru_cache(MAPPED)
