@@ -67,7 +67,9 @@ def test_the_life_of_an_index(shell: Shell) -> None:
     assert len(found) == min(50, len(expected))
     nothing = shell.succeed("search", "x.isch", "one.npy", "--json", "--where", "year=1991", "--where", "year=1992")
     assert json.loads(nothing)["hits"] == []
-    near = json.loads(shell.succeed("within", "x.isch", "one.npy", "-r", 4, "--json", "--explain"))["hits"]
+    _, out, why = shell.run("within", "x.isch", "one.npy", "-r", 4, "--json", "--explain")
+    assert why == "isch: 200 codes of 32 bits, radius 4, 1 query: a scan; they are too few for tables\n"
+    near = json.loads(out)["hits"]
     assert near[0]["key"] == "photo 7"
     assert [hit["distance"] for hit in near] == sorted(hit["distance"] for hit in near)
     assert max(hit["distance"] for hit in near) <= 4

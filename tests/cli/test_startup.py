@@ -42,7 +42,7 @@ def imported(code: str, folder: Path) -> set[str]:
         ["encode", "model", "x.npy", "-o", "codes.npy"],
         ["search", "items.isch", "query.npy"],
         ["search", "items.isch", "query.npy", "--where", "odd=1", "--json"],
-        ["within", "items.isch", "query.npy", "--radius", "3", "--explain"],
+        ["within", "items.isch", "query.npy", "--radius", "3"],
     ],
 )
 def test_quick_commands(arguments: list[str], folder: Path) -> None:

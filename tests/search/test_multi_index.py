@@ -123,7 +123,7 @@ def test_the_planner_takes_tables_only_where_they_are_quicker() -> None:
     index = MultiIndex(np.random.default_rng(0).integers(0, 256, (20_000, 32), dtype=np.uint8), 8)
     assert index.takes_tables(8, 1)
     assert not index.takes_tables(100, 1)
-    assert "20,000 codes of 256 bits, radius 8, 1 queries: lookups; 9 parts of" in index.explain(8)
+    assert "20,000 codes of 256 bits, radius 8, 1 query: lookups; 9 parts of" in index.explain(8)
     assert "radius 100, 64 queries: a scan;" in index.explain(100, 64)
 
 

@@ -113,7 +113,7 @@ def test_tables_are_made_when_they_have_paid_for_themselves(monkeypatch: pytest.
         searches += 1
     assert searches == int(np.ceil(shape.making / saved))
     assert "lookups;" in search.explain(1, 4, 10)
-    assert "so large a radius" in search.explain(1, 100, 10)
+    assert "too large for tables" in search.explain(1, 100, 10)
 
 
 def test_tables_made_in_vain_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +122,7 @@ def test_tables_made_in_vain_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> No
     found = search.within(codes, 4, None)
     assert search.index is None
     assert search._too_far == 4
-    assert "so large a radius" in search.explain(10**6, 4, 10)
+    assert "too large for tables" in search.explain(10**6, 4, 10)
     monkeypatch.setattr(multi_index, "MultiIndex", None)
     again = search.within(codes, 4, None)
     np.testing.assert_array_equal(found.rows, again.rows)

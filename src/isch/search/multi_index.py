@@ -114,8 +114,9 @@ class MultiIndex:
         """A sentence on how queries within a radius are answered, and why."""
         shape, scan = self.shape, self._scan_cost(n_queries)
         taken = self.takes_tables(radius, n_queries)
+        asked = f"radius {radius}, {n_queries} {'query' if n_queries == 1 else 'queries'}"
         return (
-            f"{len(self):,} codes of {8 * self.table.n_bytes} bits, radius {radius}, {n_queries} queries: "
+            f"{len(self):,} codes of {8 * self.table.n_bytes} bits, {asked}: "
             f"{'lookups' if taken else 'a scan'}; {shape.n_parts} parts of {shape.width} bits take "
             f"{shape.n_probes(radius):,} lookups per query, about "
             f"{(self.cost(radius, scan) if taken else shape.cost(radius)) / 1e3:.3g} µs, and a scan {scan / 1e3:.3g} µs"

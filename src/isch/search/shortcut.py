@@ -95,10 +95,12 @@ class Shortcut:
         radius = self._reached.get(_rank(k, len(self.table), None)) if radius is None else radius
         if radius is None:
             return f"{what}, k = {k}: a scan; how far the k nearest are is known after the first search"
-        what += f", radius {radius}, {n_queries} queries"
+        what += f", radius {radius}, {n_queries} {'query' if n_queries == 1 else 'queries'}"
+        if radius >= self._too_far:
+            return f"{what}: a scan; the radius is too large for tables"
         plan = self._plan(radius, n_queries, None)
         if plan is None:
-            return f"{what}: a scan; tables do not pay for so few codes and queries, or so large a radius"
+            return f"{what}: a scan; they are too few for tables"
         if (index := self._taken(plan)) is not None:
             return index.explain(radius, n_queries)
         scan, each, making, missed = (
