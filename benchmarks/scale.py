@@ -2,7 +2,7 @@
 
 python benchmarks/scale.py            the sizes of docs/scaling.md; needs 20 GB of disk and an hour or two
 python benchmarks/scale.py --quick    the same at small sizes, which records nothing
-python benchmarks/scale.py --only memory,formula,speed,size,cluster,kills
+python benchmarks/scale.py --only memory,wide,formula,speed,size,cluster,kills
 
 Features are random with a decaying spectrum and clusters. Commands run as processes of their own. Their memory is what
 only they have (``RssAnon`` of the process and its children), so that the page cache is not counted.
@@ -11,50 +11,27 @@ only they have (``RssAnon`` of the process and its children), so that the page c
 import argparse
 import json
 import os
-import random
-import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import psutil
 import report
+from cases import BLOCK, Case, encoding, fitting, made, size_of
+from kills import measure_kills
 from products import Counter, Products
 
 from isch import codes as packed
 from isch.compute import memory
 
-STRENGTHS, BLOCK = 200, 1024
 FIGURE = report.DOCUMENT.parent / "figures" / "scale-size.svg"
 
-
-@dataclass(frozen=True)
-class Case:
-    """A fit and what it may take."""
-
-    rows: int
-    columns: int
-    dtype: str
-    bits: int
-    memory: str
-    options: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """Of its file."""
-        return f"{self.rows}-{self.columns}-{self.dtype}.npy"
-
-
-MEMORY = [
-    Case(120_000, 25_600, "float16", 3200, "3GB", ("--set=n_branches=128",)),
-    Case(20_000, 105_000, "float16", 3200, "6GB"),
-]
+MEMORY = Case(120_000, 25_600, "float16", 3200, "3GB", ("--set=n_branches=128",))
+WIDE = Case(20_000, 105_000, "float16", 3200, "6GB")
 FORMULA = [
     Case(20_000, 1280, "float32", 128, "4GB"),
     Case(60_000, 1280, "float32", 256, "4GB"),
@@ -64,44 +41,12 @@ FORMULA = [
 SPEED = Case(1_000_000, 1280, "float32", 256, "4GB")
 SIZES = [Case(n, 1280, "float32", 256, "4GB", (f"--set=max_samples={n}",)) for n in (25_000, 50_000, 100_000, 200_000)]
 CLUSTER = Case(200_000, 1280, "float32", 256, "4GB")
-KILLS = Case(20_000, 5000, "float16", 512, "2GB")
-N_KILLS = 20
-QUICK_MEMORY = [Case(6000, 5000, "float16", 320, "1GB", ("--set=n_branches=20",))]
+QUICK_MEMORY = Case(6000, 5000, "float16", 320, "1GB", ("--set=n_branches=20",))
+QUICK_WIDE = Case(1000, 10_000, "float16", 128, "1GB")
 QUICK_FORMULA = [Case(3000, 256, "float32", 64, "1GB")]
 QUICK_SPEED = Case(20_000, 1280, "float32", 256, "4GB")
 QUICK_SIZES = [Case(n, 256, "float32", 64, "4GB", (f"--set=max_samples={n}",)) for n in (2000, 4000)]
 QUICK_CLUSTER = Case(4000, 256, "float32", 64, "4GB")
-QUICK_KILLS = Case(3000, 400, "float16", 64, "2GB", ("--set=dictionary=hierarchical", "--set=n_branches=8"))
-
-
-def made(folder: Path, case: Case) -> Path:
-    """The features of a case: 100 clusters in directions of falling strength, and noise of falling strength in all."""
-    path = folder / case.name
-    if not path.exists():
-        rng = np.random.default_rng(0)
-        strengths = np.arange(1, STRENGTHS + 1, dtype=np.float32) ** -0.7
-        basis = rng.standard_normal((STRENGTHS, case.columns), dtype=np.float32) * strengths[:, None]
-        centres = rng.standard_normal((100, STRENGTHS), dtype=np.float32)
-        falling = np.arange(1, case.columns + 1, dtype=np.float32) ** -0.35
-        noise = np.float32(0.1 * case.columns) ** 0.5 * rng.permutation(falling)
-        out = np.lib.format.open_memmap(path, "w+", case.dtype, (case.rows, case.columns))
-        for start in range(0, case.rows, BLOCK):
-            n = min(BLOCK, case.rows - start)
-            inner = centres[rng.integers(100, size=n)] + rng.standard_normal((n, STRENGTHS), dtype=np.float32)
-            out[start : start + n] = inner @ basis + noise * rng.standard_normal((n, case.columns), dtype=np.float32)
-        out.flush()
-    return path
-
-
-def fitting(case: Case, data: Path, model: Path, *more: str) -> list[str]:
-    """The command that learns."""
-    options = [f"--bits={case.bits}", f"--memory={case.memory}", *case.options, *more]
-    return [sys.executable, "-W", "ignore", "-m", "isch", "fit", str(data), "-o", str(model), "--force", *options]
-
-
-def encoding(data: Path, model: Path, codes: Path, *more: str) -> list[str]:
-    """The command that encodes."""
-    return [sys.executable, "-m", "isch", "encode", str(model), str(data), "-o", str(codes), "--force", *more]
 
 
 def watched(command: list[str], environment: dict[str, str] | None = None) -> tuple[float, float]:
@@ -132,15 +77,22 @@ def anonymous(pid: int) -> int:
     return total
 
 
+def timed(command: list[str]) -> float:
+    """The seconds of a command, of which nothing is watched."""
+    begin = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True)
+    return time.perf_counter() - begin
+
+
 def product_seconds(case: Case) -> float:
-    """The time of the bare products of encoding, on all cores."""
+    """The time of the bare products of encoding, on all cores, of rows that are in memory."""
     X = np.random.default_rng(0).standard_normal((16_384, case.columns), dtype=np.float32)
     L = X[: case.bits].T.copy()
-    X @ L
+    out, rounds = X @ L, max(1, case.rows // len(X))
     begin = time.perf_counter()
-    for _ in range(4):
-        X @ L
-    return (time.perf_counter() - begin) / 4 * case.rows / len(X)
+    for _ in range(rounds):
+        np.matmul(X, L, out=out)
+    return (time.perf_counter() - begin) / rounds * case.rows / len(X)
 
 
 def read_seconds(path: Path) -> float:
@@ -154,33 +106,36 @@ def read_seconds(path: Path) -> float:
 
 
 def measure_memory(folder: Path, quick: bool) -> str:
+    """A fit and an encoding of many rows within their memory."""
+    return bounded(folder, QUICK_MEMORY if quick else MEMORY)
+
+
+def measure_wide(folder: Path, quick: bool) -> str:
+    """A fit and an encoding of wide rows within their memory."""
+    return bounded(folder, QUICK_WIDE if quick else WIDE)
+
+
+def bounded(folder: Path, case: Case) -> str:
     """Peak memory against the bound, and the share of CPU time in matrix products."""
-    rows, counter = list[list[object]](), Counter(folder)
-    for case in QUICK_MEMORY if quick else MEMORY:
-        data, model = made(folder, case), folder / "model.safetensors"
-        for what, command in (
-            ("fit", fitting(case, data, model)),
-            ("encode", encoding(data, model, folder / "codes.npy", f"--memory={case.memory}")),
-        ):
-            seconds, peak = watched(command, counter.environment)
-            rows.append(memory_row(case, what, peak, counter.read(), seconds))
-            print(rows[-1], flush=True)
-    return report.table(MEMORY_HEAD, rows)
+    rows, counter, stages = list[list[object]](), Counter(folder), folder / f"{case.name}.stages"
+    data, model = made(folder, case), folder / f"{case.name}.safetensors"
+    continued = "fit, the rest of an interrupted one" if stages.exists() else "fit"
+    for what, command in (
+        (continued, fitting(case, data, model, f"--checkpoint={stages}")),
+        ("encode", encoding(data, model, folder / "codes.npy", f"--memory={case.memory}")),
+    ):
+        seconds, peak = watched(command, counter.environment)
+        rows.append(bounded_row(case, what, peak, counter.read(), seconds))
+        print(rows[-1], flush=True)
+    head = ["what", "bound", "peak", "peak / bound", "CPU time in products", "CPU seconds", "seconds"]
+    return f"{size_of(case)}.\n\n{report.table(head, rows)}"
 
 
-MEMORY_HEAD = ["features", "what", "bound", "peak", "peak / bound", "CPU time in products", "seconds"]
-
-
-def memory_row(case: Case, what: str, peak: float, products: Products, seconds: float) -> list[object]:
-    """What ``measure_memory`` says of one command."""
+def bounded_row(case: Case, what: str, peak: float, products: Products, seconds: float) -> list[object]:
+    """What ``bounded`` says of one command."""
     share = peak / memory.n_bytes(case.memory)
     in_products = f"{products.seconds / products.total:.0%}"
-    return [size_of(case), what, case.memory, memory.readable(peak), share, in_products, seconds]
-
-
-def size_of(case: Case) -> str:
-    """A case in words."""
-    return f"{case.rows:,} × {case.columns:,} {case.dtype}, {case.bits} bits"
+    return [what, case.memory, memory.readable(peak), share, in_products, products.total, seconds]
 
 
 def measure_formula(folder: Path, quick: bool) -> str:
@@ -210,16 +165,19 @@ def measure_speed(folder: Path, quick: bool) -> str:
     rows: list[list[object]] = []
     for _ in range(1 if quick else 3):
         products, read = product_seconds(case), read_seconds(data)
-        seconds = watched(encoding(data, model, folder / "codes.npy"))[0]
-        start_up = watched(encoding(few, model, folder / "codes.npy"))[0]
+        seconds = timed(encoding(data, model, folder / "codes.npy"))
+        start_up = timed(encoding(few, model, folder / "codes.npy"))
         limit = max(products, read)
         rows.append([products, read, seconds, start_up, limit / seconds, limit / (seconds - start_up)])
         print(rows[-1], flush=True)
-    head = ["products, s", "file read, s", "isch encode, s", f"of {BLOCK} rows, s", "limit / encode"]
+    head = ["products, s", "file read, s", "isch encode, s", f"of {BLOCK:,} rows, s", "limit / encode"]
     text = report.table([*head, "limit / (encode − start-up)"], rows)
-    return (
-        f"{case.rows:,} × {case.columns:,} {case.dtype}, {case.bits} bits. The limit is the slower of both.\n\n{text}"
-    )
+    return f"{size_of(case)}.\n\n{SPEED_TEXT}\n\n{text}"
+
+
+SPEED_TEXT = f"""The limit is the slower of two: the products alone, by NumPy on all cores, of rows in memory;
+and reading the file once, which is in the page cache here. Start-up is the time of the same command for {BLOCK:,} rows:
+it loads Python, the packages and the model."""
 
 
 def measure_size(folder: Path, quick: bool) -> str:
@@ -277,56 +235,9 @@ def measure_cluster(folder: Path, quick: bool) -> str:
     return report.table(["what", "here, s", "workers, s", "workers / here", "share of bits that differ"], rows)
 
 
-def measure_kills(folder: Path, quick: bool) -> str:
-    """Fits with a checkpoint, killed at random moments; a fit on workers that die: the same bytes."""
-    case, kills, chance = QUICK_KILLS if quick else KILLS, 3 if quick else N_KILLS, random.Random(0)
-    data, whole, model = made(folder, case), folder / "whole.safetensors", folder / "killed.safetensors"
-    seconds = watched(fitting(case, data, whole))[0]
-    model.unlink(missing_ok=True)
-    command = fitting(case, data, model, f"--checkpoint={folder / 'stages'}")
-    killed, ends = 0, list[str]()
-    while killed < kills or not ends:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            process.wait(chance.uniform(0.1, 0.6) * seconds if killed < kills else None)
-            ends.append(same_bytes(model, whole))
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            killed += 1
-    rows: list[list[object]] = [[f"isch fit --checkpoint, through {len(ends)} times", killed, min(ends)]]
-    print(rows[-1], flush=True)
-    lost = 1 if quick else 4
-    rows.append([f"Dask workers in the middle of a pass, {size_of(case)}", lost, workers_lost(case, folder, lost)])
-    print(rows[-1], flush=True)
-    return report.table(["what is killed", "kills", "same bytes as without"], rows)
-
-
-def same_bytes(one: Path, other: Path) -> str:
-    """Whether two files are equal, in words."""
-    return "yes" if one.read_bytes() == other.read_bytes() else "NO"
-
-
-def workers_lost(case: Case, folder: Path, count: int) -> str:
-    """A fit on two workers, one of which is killed each time a pass is under way."""
-    from distributed import LocalCluster
-
-    data, whole, model = made(folder, case), folder / "whole.safetensors", folder / "lost.safetensors"
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as running:
-        command = fitting(case, data, model, f"--cluster={running.scheduler_address}", "--log-json")
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        for line in process.stderr or ():
-            begun = line.startswith('{"event": "begin"') and '"unit": "rows"' in line
-            if begun and count:
-                time.sleep(0.3)
-                victim = next(iter(running.workers.values())).process
-                os.kill(victim.pid, signal.SIGKILL)
-                count -= 1
-        return "NO" if process.wait() or count else same_bytes(model, whole)
-
-
 PARTS = {
-    "memory": ("Peak memory against the bound", measure_memory),
+    "memory": ("Peak memory against the bound, many rows", measure_memory),
+    "wide": ("Peak memory against the bound, wide rows", measure_wide),
     "formula": ("What `isch fit --dry-run` says against what is then done", measure_formula),
     "speed": ("Encoding against the slower of product and read", measure_speed),
     "size": ("Time of a fit against the number of rows", measure_size),

@@ -1,5 +1,6 @@
 """Codes on disk: the same in every form, whoever writes them, however often the work is interrupted."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -68,26 +69,53 @@ def test_interrupted_work_goes_on_where_it_stopped(
     name: str, encoder: Encoder, source: Features, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[int] = []
-    work = codefiles.Writing.block
+    work = codefiles.Making.block
 
     def failing(self: Any, block: Any, start: int) -> Any:
-        if len(made) in (2, 4):
-            made.append(-1)
+        row = int(np.flatnonzero(ROWS[:, 0] == block[0, 0])[0])
+        if row >= stops[-1]:
             raise Stopped
-        made.append(self.first + start)
+        made.append(row)
         return work(self, block, start)
 
     monkeypatch.setenv("ISCH_NUM_THREADS", "1")
-    monkeypatch.setattr(codefiles.Writing, "block", failing)
-    for _ in range(2):
+    monkeypatch.setattr(codefiles.Making, "block", failing)
+    stops = [len(ROWS), 6144, 4096]
+    while len(stops) > 1:
         with pytest.raises(Stopped):
             write(encoder, source, tmp_path / name, FORMS[name])
         assert not (tmp_path / name).exists()
+        stops.pop()
     write(encoder, source, tmp_path / name, FORMS[name])
-    done = [start for start in made if start >= 0]
-    assert sorted(set(done)) == list(range(0, len(ROWS), 2048))
-    assert len(done) <= 5 + 2  # only one that was under way at each interruption may have been made twice
+    assert sorted(set(made)) == list(range(0, len(ROWS), 2048))
+    assert len(made) <= 5 + 2  # what was under way at an interruption may have been made twice
     np.testing.assert_array_equal(read(tmp_path / name), encoder.hasher.transform(ROWS))
+
+
+def test_rows_that_were_not_forced_to_disk_are_made_again(encoder: Encoder, source: Features, tmp_path: Path) -> None:
+    begin(encoder, source, tmp_path / "c.npy")
+    (tmp_path / "c.npy.partial" / "done").write_text("4096")
+    with (tmp_path / "c.npy.partial" / "store").open("r+b") as file:
+        file.seek(128 + 3 * 4096)
+        file.write(bytes(3 * 2048))
+    write(encoder, source, tmp_path / "c.npy")
+    np.testing.assert_array_equal(read(tmp_path / "c.npy"), encoder.hasher.transform(ROWS))
+
+
+def test_one_file_may_lie_behind_a_link_on_a_disk_without_hard_links(
+    encoder: Encoder, source: Features, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EXDEV, "another disk")
+
+    (tmp_path / "far").mkdir()
+    (tmp_path / "c.npy").symlink_to(tmp_path / "far" / "c.npy")
+    for _ in range(2):
+        write(encoder, source, tmp_path / "c.npy")
+        np.testing.assert_array_equal(np.load(tmp_path / "far" / "c.npy"), encoder.hasher.transform(ROWS))
+        assert (tmp_path / "c.npy").is_symlink()
+        (tmp_path / "far" / "c.npy").unlink()
+        monkeypatch.setattr(os, "link", refuse)
 
 
 def begin(encoder: Encoder, source: Features, path: Path) -> None:
@@ -111,15 +139,15 @@ def test_what_another_model_or_other_features_began_is_refused(
         write(encoder, features.open(tmp_path / "rows.npy"), tmp_path / "c.npy")
 
 
-def test_a_damaged_recipe_or_piece_is_one_sentence(encoder: Encoder, source: Features, tmp_path: Path) -> None:
+def test_a_damaged_recipe_or_file_is_one_sentence(encoder: Encoder, source: Features, tmp_path: Path) -> None:
     begin(encoder, source, tmp_path / "c.npy")
-    piece = next((tmp_path / "c.npy.partial" / "store").iterdir())
-    whole = piece.read_bytes()
-    piece.write_bytes(whole[:100])
-    with pytest.raises(FileError, match=piece.name):
-        write(encoder, source, tmp_path / "c.npy")
-    assert not (tmp_path / "c.npy").exists()
-    piece.write_bytes(whole)
+    for name, damaged in (("store", b"short"), ("done", b"20000"), ("done", b"-1"), ("done", b"")):
+        whole = (file := tmp_path / "c.npy.partial" / name).read_bytes()
+        file.write_bytes(damaged)
+        with pytest.raises(FileError, match=r"store: damaged; delete .*c.npy.partial to begin anew"):
+            write(encoder, source, tmp_path / "c.npy")
+        assert not (tmp_path / "c.npy").exists()
+        file.write_bytes(whole)
     (tmp_path / "c.npy.partial" / "recipe.json").write_text("{")
     with pytest.raises(FileError, match=r"delete it to begin anew"):
         write(encoder, source, tmp_path / "c.npy")
@@ -228,12 +256,12 @@ def test_progress_is_of_the_whole_and_knows_what_is_there(
 
     def stopping() -> None:
         for number in (1, 3):
-            (tmp_path / "codes.npy.partial" / "store" / f"{number:08d}.npy").unlink()
+            (tmp_path / "codes.partial" / "store" / f"{number:08d}.npy").unlink()
         raise Stopped
 
     with pytest.raises(Stopped):
-        codefiles.write(encoder, source, tmp_path / "codes.npy", stopping)
+        codefiles.write(encoder, source, tmp_path / "codes", stopping, shards=True)
     with progress.listen(Listener()):
-        write(encoder, source, tmp_path / "codes.npy")
+        write(encoder, source, tmp_path / "codes", shards=True)
     assert fractions == pytest.approx([1 - 2048 / 10_000, 1])
-    np.testing.assert_array_equal(np.load(tmp_path / "codes.npy"), encoder.hasher.transform(ROWS))
+    np.testing.assert_array_equal(read(tmp_path / "codes"), encoder.hasher.transform(ROWS))

@@ -1,17 +1,19 @@
-"""Codes on disk, written piece by piece by the threads or workers that make them, so that interrupted work can resume.
+"""Codes on disk, written while they are made, so that interrupted work can resume.
 
-Beside ``codes.npy`` a folder ``codes.npy.partial`` holds pieces, each written whole or not at all by the thread or
-worker that made it. A recipe says of what they are the codes; pieces of another recipe are refused. At the end the
-pieces become a .npy file, a Zarr store or a folder of .npy files.
+Beside ``codes.npy`` a folder ``codes.npy.partial`` holds what is there so far. A recipe says of what it is the codes;
+work of another recipe is refused. One .npy file is written row after row by the process that asked for it. A Zarr store
+or a folder of .npy files consists of pieces, each written whole or not at all by the thread or worker that made it.
 """
 
 import json
 import os
 import shutil
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO, FileIO
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -25,24 +27,116 @@ from isch.compute import Size
 from isch.compute.work import NOMINAL
 from isch.encoder import Encoder
 from isch.errors import FileError, require
-from isch.features import Block, Features, Span, npy
+from isch.features import Block, Features, Span
 from isch.features.file import in_our_words
-from isch.files import replacing, sync
+from isch.files import put, replacing, sync
 from isch.hashing.plan import encoding_within
 from isch.hashing.projecting import Encoding
 from isch.locks import locked
 
-RECIPE, LOCK, STORE = "recipe.json", "lock", "store"
+RECIPE, LOCK, STORE, DONE = "recipe.json", "lock", "store", "done"
+BLOCKS = 4  # made at once of codes that go into one file: enough that a thread never waits for the disk
+PRODUCT_BYTES = 24 << 20  # of rows that are multiplied at once, if they are more than a block
+KEEP_SECONDS = 1.0  # after which rows of one file are forced to disk, so that a killed run loses no more
 
 
 @dataclass(frozen=True)
-class Pieces(ABC):
-    """Where pieces of codes are written: ``n_rows`` codes of ``n_bytes``, ``rows`` of them per piece."""
+class Form(ABC):
+    """What codes are written to: ``n_rows`` codes of ``n_bytes``, made ``rows`` at a time."""
 
     folder: Path
     n_rows: int
     n_bytes: int
     rows: int
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Make what codes are written into."""
+
+    @abstractmethod
+    def gaps(self) -> list[tuple[int, int]]:
+        """(first row, row after the last) of each run of codes that are not there."""
+
+    @abstractmethod
+    def fill(self, encoding: Encoding, source: Features, first: int) -> None:
+        """Write the codes of a gap that begins with row ``first``; ``source`` has the rows of the gap alone."""
+
+    @abstractmethod
+    def finish(self, target: Path) -> None:
+        """Give the codes their final name."""
+
+    def _store(self) -> Path:
+        return self.folder / STORE
+
+
+class OneFile(Form):
+    """One .npy file; it replaces what is there. The number of rows that are safe on disk lies beside it."""
+
+    def prepare(self) -> None:
+        if not self._store().exists():
+            with replacing(self._store()) as temporary:
+                temporary.write_bytes(self._header())
+
+    def gaps(self) -> list[tuple[int, int]]:
+        done = self._done()
+        return [(done, self.n_rows)] if done < self.n_rows else []
+
+    def fill(self, encoding: Encoding, source: Features, first: int) -> None:
+        with self._store().open("r+b", buffering=0) as file:
+            file.truncate(self._end(first))
+            file.seek(0, os.SEEK_END)
+            kept = first
+            try:
+                last = time.monotonic()
+                for codes in compute.iterate(Making(encoding, self.rows), source):
+                    with in_our_words(str(self.folder), "folder of codes"):
+                        _write_all(file, codes)
+                    first += len(codes)
+                    if time.monotonic() - last > KEEP_SECONDS:
+                        kept, last = self._keep(file, first), time.monotonic()
+            finally:
+                if first > kept:
+                    self._keep(file, first)
+
+    def finish(self, target: Path) -> None:
+        if self._store().stat().st_size != self._end(self.n_rows):
+            raise self._damaged()
+        put(self._store(), target)
+
+    def _done(self) -> int:
+        """Rows that are safe on disk."""
+        file = self.folder / DONE
+        if not file.exists():
+            return 0
+        text = file.read_text()
+        done = int(text) if text.isdecimal() else -1
+        if not 0 <= done <= self.n_rows or self._store().stat().st_size < self._end(done):
+            raise self._damaged()
+        return done
+
+    def _keep(self, file: FileIO, done: int) -> int:
+        """Force rows to disk and note how many there are."""
+        os.fsync(file.fileno())
+        with replacing(self.folder / DONE) as temporary:
+            temporary.write_text(str(done))
+        return done
+
+    def _end(self, rows: int) -> int:
+        """The size of the file with so many rows."""
+        return len(self._header()) + rows * self.n_bytes
+
+    def _header(self) -> bytes:
+        header = BytesIO()
+        fields = {"descr": "|u1", "fortran_order": False, "shape": (self.n_rows, self.n_bytes)}
+        np.lib.format.write_array_header_1_0(header, fields)
+        return header.getvalue()
+
+    def _damaged(self) -> FileError:
+        return FileError(f"{self._store()}: damaged; delete {self.folder} to begin anew")
+
+
+class Pieces(Form):
+    """Numbered pieces of ``rows`` codes each."""
 
     @property
     def numbers(self) -> range:
@@ -50,7 +144,6 @@ class Pieces(ABC):
         return range(-(-self.n_rows // self.rows))
 
     def prepare(self) -> None:
-        """Make what pieces are written into."""
         self._store().mkdir(exist_ok=True)
 
     @abstractmethod
@@ -61,25 +154,23 @@ class Pieces(ABC):
     def write(self, number: int, codes: Codes) -> None:
         """Write a piece."""
 
-    def finish(self, target: Path) -> None:
-        """Give the pieces their final name."""
-        self._refuse_existing(target)
-        sync(self._store())
-        os.replace(self._store(), target)
-
-    def gaps(self) -> Iterator[tuple[int, int]]:
-        """(first row, row after the last) of each run of pieces that are not there."""
+    def gaps(self) -> list[tuple[int, int]]:
+        found = []
         for missing, run in groupby(self.numbers, lambda number: not self.path(number).exists()):
             if missing:
                 numbers = list(run)
-                yield numbers[0] * self.rows, min((numbers[-1] + 1) * self.rows, self.n_rows)
+                found.append((numbers[0] * self.rows, min((numbers[-1] + 1) * self.rows, self.n_rows)))
+        return found
 
-    def _store(self) -> Path:
-        return self.folder / STORE
+    def fill(self, encoding: Encoding, source: Features, first: int) -> None:
+        for _ in compute.iterate(Writing(encoding, self.rows, self, first), source):
+            pass  # the results are on disk
 
-    def _refuse_existing(self, target: Path) -> None:
+    def finish(self, target: Path) -> None:
         if os.path.lexists(target):
             raise FileError(f"{target} has appeared meanwhile and is kept; the codes are in {self._store()}")
+        sync(self._store())
+        os.replace(self._store(), target)
 
 
 class Shards(Pieces):
@@ -91,17 +182,6 @@ class Shards(Pieces):
     def write(self, number: int, codes: Codes) -> None:
         with replacing(self.path(number)) as temporary, temporary.open("wb") as file:
             np.save(file, codes)
-
-
-class OneFile(Shards):
-    """One .npy file, put together from pieces at the end; it replaces what is there."""
-
-    def finish(self, target: Path) -> None:
-        with replacing(target) as temporary, temporary.open("wb") as file:
-            header = {"descr": "|u1", "fortran_order": False, "shape": (self.n_rows, self.n_bytes)}
-            np.lib.format.write_array_header_1_0(file, header)
-            for number in self.numbers:
-                file.write(np.ascontiguousarray(npy.load(self.path(number))).data)
 
 
 class ZarrStore(Pieces):
@@ -129,28 +209,43 @@ WHOLE: dict[str, Any] = {"config": {"write_empty_chunks": True}}  # a chunk of z
 
 
 @dataclass(frozen=True)
-class Writing(compute.Pass[int]):
-    """Encodes and writes a piece at a time; the result is the number of its rows.
+class Making(compute.Pass[Codes]):
+    """Encodes ``n_rows`` at a time, in products of one block or, where rows are short, of several."""
+
+    encoding: Encoding
+    n_rows: int
+
+    label = "encoding"
+
+    @property
+    def notices(self) -> bool:
+        return self.encoding.notices
+
+    def rows(self, _: int) -> int:
+        return self.n_rows
+
+    def block(self, block: Block, start: int) -> Codes:
+        step = compute.block_rows(block.shape[1])
+        step *= max(1, PRODUCT_BYTES // (4 * step * block.shape[1]))
+        parts = [self.encoding.block(block[i : i + step], start + i) for i in range(0, block.shape[0], step)]
+        return np.concatenate(parts)
+
+
+@dataclass(frozen=True)
+class Writing(Making):
+    """Writes what it makes to a piece; nothing is left of it.
 
     ``first`` is the number of the first row of these features among all that are encoded.
     """
 
-    encoding: Encoding
     pieces: Pieces
     first: int
 
-    label = "encoding"
-
-    def rows(self, _: int) -> int:
-        return self.pieces.rows
-
-    def block(self, block: Block, start: int) -> int:
-        n: int = block.shape[0]
-        step = compute.block_rows(block.shape[1])
-        parts = [self.encoding.block(block[i : i + step], start + i) for i in range(0, n, step)]
+    def block(self, block: Block, start: int) -> Codes:
+        codes = super().block(block, start)
         with in_our_words(str(self.pieces.folder), "folder of codes"):
-            self.pieces.write((self.first + start) // self.pieces.rows, np.concatenate(parts))
-        return n
+            self.pieces.write((self.first + start) // self.pieces.rows, codes)
+        return codes[:0]
 
 
 def write(
@@ -181,18 +276,18 @@ def write(
         As in ``Hasher.transform``.
     """
     kind = Shards if shards else ZarrStore if path.suffix == ".zarr" else OneFile
-    rows = source.slab(compute.block_rows(source.shape[1]))
+    step = compute.block_rows(source.shape[1])
+    rows = min(BLOCKS * step, source.slab(step)) if kind is OneFile else source.slab(step)
     folder = path.absolute().with_name(path.name + ".partial")
-    pieces = kind(folder, len(source), packed.width(encoder.n_bits), rows)
+    form = kind(folder, len(source), packed.width(encoder.n_bits), rows)
     recipe = {"model": encoder.checksum(), "features": source.version(), "form": [kind.__name__, rows, exact]}
-    with encoding_within(encoder.hasher, source, memory, rows), _begun(pieces, recipe):
+    with encoding_within(encoder.hasher, source, memory, rows), _begun(form, recipe):
         encoding = Encoding(encoder.hasher._projecting(source, exact))
-        with progress.planned(_stages(encoder, source, gaps := list(pieces.gaps()))):
+        with progress.planned(_stages(encoder, source, gaps := form.gaps())):
             for first, stop in gaps:
-                for _ in compute.iterate(Writing(encoding, pieces, first), Span(source, first, stop)):
-                    pass  # the results are on disk
+                form.fill(encoding, Span(source, first, stop), first)
         check()
-        pieces.finish(path)
+        form.finish(path)
 
 
 def _stages(encoder: Encoder, source: Features, gaps: list[tuple[int, int]]) -> Iterator[tuple[str, float]]:
@@ -205,23 +300,30 @@ def _stages(encoder: Encoder, source: Features, gaps: list[tuple[int, int]]) -> 
 
 
 @contextmanager
-def _begun(pieces: Pieces, recipe: dict[str, Any]) -> Iterator[None]:
-    """The folder of pieces, held by this process; removed when all is done, or nothing was."""
+def _begun(form: Form, recipe: dict[str, Any]) -> Iterator[None]:
+    """The folder of what is there so far, held by this process; removed when all is done, or nothing was."""
     try:
-        pieces.folder.mkdir(exist_ok=True)
+        form.folder.mkdir(exist_ok=True)
     except OSError as error:
-        raise FileError(f"cannot write {pieces.folder}: {error.strerror}") from error
-    with locked(pieces.folder / LOCK, 0, "is writing to it"):
-        _check_recipe(pieces.folder / RECIPE, recipe)
-        with in_our_words(str(pieces.folder), "folder of codes"):
-            pieces.prepare()
+        raise FileError(f"cannot write {form.folder}: {error.strerror}") from error
+    with locked(form.folder / LOCK, 0, "is writing to it"):
+        _check_recipe(form.folder / RECIPE, recipe)
+        with in_our_words(str(form.folder), "folder of codes"):
+            form.prepare()
         finished = False
         try:
             yield
             finished = True
         finally:
-            if finished or not any(pieces.path(number).exists() for number in pieces.numbers):
-                shutil.rmtree(pieces.folder, ignore_errors=True)
+            if finished or form.gaps() == [(0, form.n_rows)]:
+                shutil.rmtree(form.folder, ignore_errors=True)
+
+
+def _write_all(file: FileIO, codes: Codes) -> None:
+    """Write all of an array; a file without a buffer may take less at once."""
+    left = codes.data.cast("B")
+    while left:
+        left = left[file.write(left) :]
 
 
 def _check_recipe(file: Path, recipe: dict[str, Any]) -> None:

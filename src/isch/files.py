@@ -1,6 +1,7 @@
 """Reading regular files only, and writing files whole or not at all."""
 
 import os
+import shutil
 import stat
 import time
 from collections.abc import Iterator
@@ -127,6 +128,16 @@ def replacing(path: str | os.PathLike[str], durable: bool = True) -> Iterator[Pa
         ) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def put(whole: Path, path: str | os.PathLike[str]) -> None:
+    """Give a file that is whole another name, as ``replacing`` does: by a link, or a copy where there can be none."""
+    with replacing(path) as temporary:
+        temporary.unlink()
+        try:
+            os.link(whole, temporary)
+        except OSError:
+            shutil.copyfile(whole, temporary)
 
 
 def check_writable(target: Path) -> None:

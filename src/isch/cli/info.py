@@ -67,7 +67,7 @@ def _folder(path: Path) -> Facts:
     if (path / SEGMENTS).is_dir():
         return _index(path)
     if path.suffix == ".partial" and (path / "recipe.json").is_file():
-        return {"kind": "work of isch describe that was interrupted; the same command resumes it"}
+        return {"kind": "work of isch describe or isch encode that was interrupted; the same command resumes it"}
     if any(child.suffix in SUFFIXES for child in path.iterdir()):
         return _features(str(path))
     if pictures := find(path).paths:

@@ -26,6 +26,7 @@ from isch.compute.passes import (
     block_rows,
     collect,
     iterate,
+    refuse,
     refuse_unfinite,
     run,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "memory",
     "n_threads",
     "parallel",
+    "refuse",
     "refuse_constant",
     "refuse_unfinite",
     "row_sum",

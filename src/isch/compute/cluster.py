@@ -127,7 +127,7 @@ class _Sent:
 
     def __init__(self, client: Any, value: Any) -> None:
         self._client = client
-        (self._value,) = client.scatter([value], broadcast=True, hash=False)
+        self._value = _scattered(client, value)
         self._tasks: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def __enter__(self) -> "_Sent":
@@ -150,6 +150,20 @@ class _Sent:
             fans = [runs[i : i + totals.FAN] for i in range(0, len(runs), totals.FAN)]
             runs, level = [self.submit(_combined, fan, level) for fan in fans], level + 1
         return runs
+
+
+def _scattered(client: Any, value: Any) -> Any:
+    """A value on one worker, from which others get it with their first task; sent again if that worker dies meanwhile.
+
+    Sending it to all at once would wait for ever for a worker that dies while it is sent.
+    """
+    for _ in range(SENDINGS):
+        try:
+            return client.scatter([value], hash=False)[0]
+        except (OSError, TimeoutError):
+            if client.status != "running":
+                raise
+    raise _lost()
 
 
 def active() -> Cluster | None:

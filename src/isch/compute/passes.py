@@ -39,6 +39,11 @@ class Pass(ABC, Generic[P]):
 
     label: ClassVar[str] = ""  # the name in progress displays; without one it is not shown
 
+    @property
+    def notices(self) -> bool:
+        """Whether it raises ``NotFinite`` itself, because NaN and infinity always show in its results."""
+        return False
+
     @abstractmethod
     def block(self, block: Block, start: int) -> P:
         """The result of one block.
@@ -109,14 +114,20 @@ class Job(Generic[P]):
     def on(self, item: tuple[int, Block]) -> tuple[int, P]:
         """Do the work on a block that has been read, given as (first row, block): (number of rows, result)."""
         start, block = item
-        if self.checked and not finite(block):
-            raise NotFinite("NaN, infinity or numbers beyond single precision; expected none")
+        if self.checked and not self.work.notices:
+            refuse(block)
         with np.errstate(over="ignore", invalid="ignore"):  # passes look at their results where it can happen
             return block.shape[0], self.work.block(block, start)
 
 
 class NotFinite(InputError):
     """A block holds a value that cannot be used. ``refuse_unfinite`` then looks for all such values."""
+
+
+def refuse(block: Block) -> None:
+    """Raise ``NotFinite`` if a block holds NaN, infinity or numbers beyond single precision."""
+    if not finite(block):
+        raise NotFinite("NaN, infinity or numbers beyond single precision; expected none")
 
 
 def run(work: Reduction[T], rows: Features | NDArray[Any]) -> T:

@@ -19,6 +19,8 @@ Projector = Callable[[Block], NDArray[np.floating[Any]]]  # a function or an obj
 class Linear:
     """z = x L − μ L. Double precision is centred before it is rounded to single, which copies the block once."""
 
+    notices = True  # a product with NaN or infinity is never finite
+
     def __init__(self, mean: NDArray[np.float64], projection: NDArray[np.float32]) -> None:
         self.mean = mean
         self.projection = projection
@@ -47,9 +49,14 @@ class Projecting(compute.Pass[NDArray[np.float32]]):
 
     label = "projecting"
 
+    @property
+    def notices(self) -> bool:
+        return getattr(self.projector, "notices", False)
+
     def block(self, block: Block, _: int) -> NDArray[np.float32]:
         values = self.projector(block).astype(np.float32, copy=False)
         if not finite(values):
+            compute.refuse(block)
             raise InputError(f"{self.where}: {compute.TOO_LARGE}")
         return values
 
@@ -61,6 +68,10 @@ class Encoding(compute.Pass[Codes]):
     projecting: Projecting
 
     label = "encoding"
+
+    @property
+    def notices(self) -> bool:
+        return self.projecting.notices
 
     def block(self, block: Block, start: int) -> Codes:
         return codes.pack(self.projecting.block(block, start) >= 0)

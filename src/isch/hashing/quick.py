@@ -41,6 +41,8 @@ class ByteLinear:
     Sparse rows go the exact way. Rows that are not finite become NaN.
     """
 
+    notices = True
+
     def __init__(self, exact: Linear) -> None:
         self._exact, projection = exact, exact.projection
         largest = np.abs(projection).max(axis=0)
