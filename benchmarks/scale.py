@@ -16,7 +16,9 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -40,7 +42,7 @@ FORMULA = [
 ]
 SPEED = Case(1_000_000, 1280, "float32", 256, "4GB")
 SIZES = [Case(n, 1280, "float32", 256, "4GB", (f"--set=max_samples={n}",)) for n in (25_000, 50_000, 100_000, 200_000)]
-CLUSTER = Case(200_000, 1280, "float32", 256, "4GB")
+CLUSTER = Case(1_000_000, 1280, "float32", 1536, "4GB", ("--set=max_samples=30000", "--set=block_size=128"))
 QUICK_MEMORY = Case(6000, 5000, "float16", 320, "1GB", ("--set=n_branches=20",))
 QUICK_WIDE = Case(1000, 10_000, "float16", 128, "1GB")
 QUICK_FORMULA = [Case(3000, 256, "float32", 64, "1GB")]
@@ -51,14 +53,17 @@ QUICK_CLUSTER = Case(4000, 256, "float32", 64, "4GB")
 
 def watched(command: list[str], environment: dict[str, str] | None = None) -> tuple[float, float]:
     """(seconds, peak of memory in bytes) of a command and its children."""
-    begin, peak = time.perf_counter(), 0
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
-    while process.poll() is None:
-        peak = max(peak, anonymous(process.pid))
-        time.sleep(0.02)
-    if process.returncode:
-        raise SystemExit(f"{' '.join(command)}: {process.stderr.read().decode() if process.stderr else ''}")
-    return time.perf_counter() - begin, float(peak)
+    with tempfile.TemporaryFile("w+") as errors:
+        begin, peak = time.perf_counter(), 0
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors, env=environment)
+        while process.poll() is None:
+            peak = max(peak, anonymous(process.pid))
+            time.sleep(0.05)
+        seconds = time.perf_counter() - begin
+        if process.returncode:
+            errors.seek(0)
+            raise SystemExit(f"{' '.join(command)}: {errors.read()}")
+    return seconds, float(peak)
 
 
 def anonymous(pid: int) -> int:
@@ -139,21 +144,51 @@ def bounded_row(case: Case, what: str, peak: float, products: Products, seconds:
 
 
 def measure_formula(folder: Path, quick: bool) -> str:
-    """What --dry-run predicts, against what is then done."""
+    """What --dry-run predicts, against what is then done within the least memory that it names."""
     rows, counter, read = list[list[object]](), Counter(folder), folder / "read"
     for case in QUICK_FORMULA if quick else FORMULA:
         data, model = made(folder, case), folder / "model.safetensors"
         read_seconds(data)  # into the page cache, for both alike
-        command = fitting(case, data, model)
-        plan = json.loads(subprocess.run([*command, "--dry-run", "--json"], check=True, capture_output=True).stdout)
+        plan = planned(fitting(case, data, model))
+        command = fitting(replace(case, memory=str(plan["least"])), data, model)
         counted = [*command[:3], str(Path(__file__).with_name("counted.py")), str(read), *command[5:]]
         seconds, peak = watched(counted, counter.environment)
         flops = sum(stage["products"] for stage in plan["stages"])
-        ratios = counter.read().flops / flops, float(read.read_text()) / plan["read"], peak / plan["least"]
-        rows.append([size_of(case), flops / 1e12, plan["read"] / 1e9, *ratios, plan["seconds"], seconds])
+        products = [flops / 1e12, counter.read().flops / flops]
+        bytes_read = [plan["read"] / 1e9, float(read.read_text()) / plan["read"]]
+        held = [memory.readable(plan["least"]), memory.readable(peak), peak / plan["least"]]
+        rows.append([size_of(case), *products, *bytes_read, *held, plan["seconds"], seconds, seconds / plan["seconds"]])
         print(rows[-1], flush=True)
-    head = ["features", "products, TFLOP", "read, GB", "flops / plan", "bytes / plan", "peak / least memory"]
-    return report.table([*head, "seconds planned", "seconds taken"], rows)
+    return f"{report.table(FORMULA_HEAD, rows)}\n\n{loaded(folder)}"
+
+
+FORMULA_HEAD = [
+    "features",
+    "products, TFLOP",
+    "done / planned",
+    "read, GB",
+    "done / planned",
+    "memory",
+    "peak",
+    "peak / planned",
+]
+FORMULA_HEAD += ["seconds planned", "taken", "taken / planned"]
+
+
+def planned(command: list[str]) -> dict[str, Any]:
+    """What --dry-run says of a fit."""
+    plan: dict[str, Any] = json.loads(
+        subprocess.run([*command, "--dry-run", "--json"], check=True, capture_output=True).stdout
+    )
+    return plan
+
+
+def loaded(folder: Path) -> str:
+    """What a process takes before it reads any feature."""
+    case = Case(300, 16, "float32", 8, "1GB")
+    peak = watched(fitting(case, made(folder, case), folder / "model.safetensors"))[1]
+    return f"""The fit was given the memory that the plan names as the least, so what is larger lay in files. The peak
+includes the program itself, which takes {memory.readable(peak)} by a fit of {size_of(case)}."""
 
 
 def measure_speed(folder: Path, quick: bool) -> str:
@@ -225,14 +260,15 @@ def measure_cluster(folder: Path, quick: bool) -> str:
     with cluster() as address:
         for place, more in (("here", []), ("there", [f"--cluster={address}"])):
             model, codes = folder / f"{place}.safetensors", folder / f"{place}.npy"
-            seconds = watched(fitting(case, data, model, *more))[0], watched(encoding(data, model, codes, *more))[0]
+            seconds = timed(fitting(case, data, model, *more)), timed(encoding(data, model, codes, *more))
             found[place] = (*seconds, packed.unpack(np.load(codes), case.bits))
     differing = float((found["here"][2] != found["there"][2]).mean())
     for i, what in enumerate(("fit", "encode")):
         here, there = found["here"][i], found["there"][i]
         rows.append([what, here, there, there / here, differing])
         print(rows[-1], flush=True)
-    return report.table(["what", "here, s", "workers, s", "workers / here", "share of bits that differ"], rows)
+    text = report.table(["what", "here, s", "workers, s", "workers / here", "share of bits that differ"], rows)
+    return f"{size_of(case)}, {' '.join(case.options)}.\n\n{text}"
 
 
 PARTS = {

@@ -16,7 +16,7 @@ def test_plans_and_sizes() -> None:
         [sys.executable, SCALE, "--quick", "--only", "formula,size"], capture_output=True, text=True, check=True
     )
     plan, *sizes = [line.strip("[]").split(", ") for line in ran.stdout.splitlines()]
-    flops, read = float(plan[-5]), float(plan[-4])
+    flops, read = float(plan[-9]), float(plan[-7])
     assert 0.8 < flops < 1.2
     assert 1 <= read < 1.5
     assert len(sizes) == 2
