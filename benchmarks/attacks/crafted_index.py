@@ -287,6 +287,25 @@ def second_version() -> Iterator[tuple[str, Craft]]:
     yield "items-key-twice", second_key
 
 
+FACTORS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "float16-instead": lambda c: c.update(keep_features="float16", version=3),
+    "of-version-3": lambda c: c.update(version=3),
+    "forgotten": lambda c: c.update(keep_features=None, version=3),
+    "without-model": lambda c: c.update(model=None),
+}
+
+
+def factors() -> Iterator[tuple[str, Craft]]:
+    """The same for an index with factors, where it differs from others."""
+    for name, change in FACTORS.items():
+        yield f"factors-{name}", partial(change_catalog, change)
+    for name, changes in HEADERS.items():
+        yield f"factors-{name}", partial(change_header, part="features", changes=changes)
+    yield "factors-three", partial(change_header, part="features", changes={"n_columns": 3})
+    yield "factors-shorter", partial(change_body, kind="features", change=lambda body: body[:-2])
+    yield "factors-longer", partial(change_body, kind="features", change=lambda body: body * 2)
+
+
 def crafted(folder: Path) -> Iterator[Path]:
     """Write each crafted index in its turn."""
     from attacks.index import make
@@ -299,6 +318,13 @@ def crafted_second(folder: Path) -> Iterator[Path]:
     from attacks.index import make_second_version
 
     return copies(folder, make_second_version(folder), second_version())
+
+
+def crafted_factors(folder: Path) -> Iterator[Path]:
+    """Write each crafted index with factors in its turn."""
+    from attacks.index import make_factors
+
+    return copies(folder, make_factors(folder), factors())
 
 
 def copies(folder: Path, good: Path, harm: Iterable[tuple[str, Craft]]) -> Iterator[Path]:

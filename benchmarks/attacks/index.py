@@ -29,6 +29,12 @@ def make(folder: Path) -> Path:
     return path
 
 
+def make_factors(folder: Path) -> Path:
+    """The same, with factors in the place of features."""
+    shutil.copytree(GOLDEN / "index-v4.isch", folder / "x.isch")
+    return folder / "x.isch"
+
+
 def make_first_version(folder: Path) -> Path:
     shutil.copytree(GOLDEN / "index-v1.isch", folder / "x.isch")
     return folder / "x.isch"
@@ -42,7 +48,8 @@ def make_second_version(folder: Path) -> Path:
 def answers(index: Any) -> Any:
     """Everything that can be asked."""
     queries = np.random.default_rng(1).standard_normal((3, index.encoder.n_features)).astype(np.float32)
-    found = [index.search(queries, 70, rerank=rerank) for rerank in ("none", "asymmetric", "exact")]
+    kept = "factors" if index.info()["keep_features"] == "factors" else "exact"
+    found = [index.search(queries, 70, rerank=rerank) for rerank in ("none", "asymmetric", kept)]
     filters = ({"n": {"<": 20}}, {"group": 1}, {"album": ["é", "x"]})
     found += [index.search(queries, 5, where=where) for where in filters]
     items = [item for key in list(index)[::7] if (item := index.get(key))]
@@ -91,6 +98,8 @@ def verified(path: Path) -> None:
 TARGETS = [
     Target("index read", make, read, sealed=True, crafted=crafted_index.crafted),
     Target("index change", make, change, sealed=True, crafted=crafted_index.crafted),
+    Target("index factors read", make_factors, read, sealed=True, crafted=crafted_index.crafted_factors),
+    Target("index factors change", make_factors, change, sealed=True, crafted=crafted_index.crafted_factors),
     Target("index version-2 read", make_second_version, read, sealed=True, crafted=crafted_index.crafted_second),
     Target("index version-2 change", make_second_version, change, sealed=True, crafted=crafted_index.crafted_second),
     Target("index version-1 read", make_first_version, read, sealed=True),

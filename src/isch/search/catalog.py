@@ -161,6 +161,8 @@ def decoded(content: bytes, path: Path) -> Catalog:
         raise FormatError(f"{path}: the catalog is damaged ({error})") from error
     if not unchanged:
         raise FormatError(f"{path}: the catalog is damaged (it does not match its checksum)")
+    if version < catalog.version == WITH_FACTORS:
+        raise FormatError(f"{path}: factors need format version {WITH_FACTORS}; the catalog says {version}")
     return catalog
 
 
