@@ -3,19 +3,19 @@
 python benchmarks/meaning.py mnist.npy gist.npy cnn.npy wordllama.npy minilm.npy --rows 20000
 
 Writes results/meaning.csv, from which `isch bench report` makes the first table of docs/results.md, and a section of
-docs/neighbours.md. Data sets that are not named keep their lines.
+docs/neighbours.md. What is not measured keeps its lines, so that ``--methods ISCH`` or ``--bytes 8 64`` adds a part.
 All methods score real-valued queries against stored codes, except plain signs. Bytes per item include all factors.
 """
 
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import faiss
 import numpy as np
-from judged import Judged, arguments
+from judged import Judged, parser
 from numpy.typing import NDArray
 from report import machine, section, table
 
@@ -23,7 +23,7 @@ import isch
 from isch import compute
 from isch.errors import IschWarning
 from isch.evaluate import meaning
-from isch.evaluate.meaning import Line
+from isch.evaluate.meaning import FLOATS, METHODS, SIGNS, Line
 from isch.evaluate.rankers import EuclideanRanker, true_neighbours
 from isch.search.exact import nearest_asymmetric
 
@@ -49,46 +49,50 @@ class Coded(NamedTuple):
 
 def main() -> None:
     """Record a line per data set, method, size and oversampling."""
-    asked = arguments(__doc__ or "")
+    options = parser(__doc__ or "")
+    options.add_argument("--methods", nargs="+", choices=(*METHODS, SIGNS), default=(*METHODS, SIGNS))
+    options.add_argument("--bytes", nargs="+", type=int, default=BYTES, help="sizes of codes, factors included")
+    asked = options.parse_args()
     warnings.simplefilter("ignore", IschWarning)
     faiss.omp_set_num_threads(compute.n_threads())
     for file in asked.files:
-        new = []
-        for line in measured(Judged.read(file, asked.rows)):
-            print(*line, sep="\t", flush=True)
-            new.append(line)
-        meaning.write(RESULTS, file.stem, new)
-    lines = meaning.read(RESULTS)
+        for lines in measured(Judged.read(file, asked.rows), asked.methods, asked.bytes):
+            print(*lines, sep="\n", flush=True)
+            meaning.write(RESULTS, lines)
     head = ["data", "method", "bytes", *(f"recall ×{o}" for o in OVERSAMPLING)]
     head += [*(f"precision ×{o}" for o in OVERSAMPLING), "precision of long lists", "fit s", "encode µs per row"]
     text = f"{machine('faiss-cpu')} Times are processor seconds; other work ran on the machine."
-    section("meaning", f"{text}\n\n{table(head, list(meaning.wide(lines)))}", PAGE)
+    section("meaning", f"{text}\n\n{table(head, list(meaning.wide(meaning.read(RESULTS))))}", PAGE)
 
 
-def measured(data: Judged) -> Iterator[Line]:
-    """All lines of a data set."""
+def measured(data: Judged, names: Sequence[str], sizes: Sequence[int]) -> Iterator[list[Line]]:
+    """The lines of a data set, method by method."""
     data.queries = data.queries[:N_QUERIES]
     ranker = EuclideanRanker(data.queries, data.base)
     long = max(K * max(OVERSAMPLING), data.k)
     exact = true_neighbours(ranker, long)
-    yield from judged(data, "2-norm", 4 * data.base.shape[1], Coded(exact, 0.0, 0.0), exact)
-    for n_bytes in BYTES:
+    yield judged(data, FLOATS, 4 * data.base.shape[1], Coded(exact, 0.0, 0.0), exact)
+    for n_bytes in sizes:
         for name, run in methods(n_bytes, data.base.shape[1]).items():
-            yield from judged(data, name, n_bytes, run(data, long), exact)
-    signs = data.base.shape[1] // 8
-    yield from judged(data, "signs", signs, plain_signs(data, long), exact)
+            if name in names:
+                yield judged(data, name, n_bytes, run(data, long), exact)
+    if SIGNS in names:
+        yield judged(data, SIGNS, data.base.shape[1] // 8, plain_signs(data, long), exact)
 
 
-def judged(data: Judged, method: str, n_bytes: int, coded: Coded, exact: Found) -> Iterator[Line]:
+def judged(data: Judged, method: str, n_bytes: int, coded: Coded, exact: Found) -> list[Line]:
     """The lines of what a method found: candidates are put in order exactly, except where nothing is oversampled."""
     labels, wanted = np.asarray(data.truth.labels), np.asarray(data.truth.query_labels)[:N_QUERIES, None]
     long = float((labels[coded.found[:, : data.k]] == wanted).mean())
+    lines = []
     for oversample in OVERSAMPLING:
         first = coded.found[:, : oversample * K]
         hits = np.array([np.isin(t, f).mean() for t, f in zip(exact[:, :K], first, strict=True)])
         top = first if oversample == 1 else reordered(data, first)
         numbers = (hits.mean(), (labels[top] == wanted).mean(), long, coded.fit, 1e6 * coded.encode / len(data.base))
-        yield Line(data.name, len(data.base), method, n_bytes, oversample, *(round(float(v), 4) for v in numbers))
+        found = (round(float(value), 4) for value in numbers)
+        lines.append(Line(data.name, len(data.base), method, n_bytes, oversample, *found))
+    return lines
 
 
 def reordered(data: Judged, candidates: Found) -> Found:

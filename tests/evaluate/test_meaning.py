@@ -19,12 +19,19 @@ def lines(data: str) -> list[Line]:
     ]
 
 
-def test_lines_come_back_and_a_set_is_replaced_by_its_new_lines(tmp_path: Path) -> None:
+def test_lines_come_back_in_order_and_what_is_measured_again_is_replaced(tmp_path: Path) -> None:
     assert meaning.read(tmp_path) == []
-    meaning.write(tmp_path, "mnist", lines("mnist"))
-    meaning.write(tmp_path, "other", lines("other"))
-    meaning.write(tmp_path, "mnist", lines("mnist")[:4])
-    assert meaning.read(tmp_path) == lines("mnist")[:4] + lines("other")
+    meaning.write(tmp_path, lines("other")[::-1])
+    meaning.write(tmp_path, lines("mnist"))
+    assert meaning.read(tmp_path) == lines("mnist") + lines("other")
+    again = [line._replace(recall=0.25) for line in lines("mnist") if line.method == "PQ"]
+    meaning.write(tmp_path, [*again[:2], *(line._replace(n_bytes=8) for line in again)])
+    found = meaning.read(tmp_path)
+    assert [line for line in found if line.method == "PQ" and line.data == "mnist" and line.n_bytes == 32] == again[:2]
+    assert [line.n_bytes for line in found[4:8]] == [8] * 4
+    assert [line for line in found if line.method != "PQ" and line.data == "mnist"] == [
+        line for line in lines("mnist") if line.method != "PQ"
+    ]
 
 
 def test_the_section_shows_one_size_and_counts_what_it_says() -> None:

@@ -13,6 +13,7 @@ from isch.files import replacing
 FILE = "meaning.csv"
 SHOWN_BYTES, SHOWN_OVERSAMPLING = 32, (1, 5)
 FLOATS, SIGNS = "2-norm", "signs"  # their size is that of the features
+METHODS = ("ISCH", "ISCH, neighbours", "ITQ", "RaBitQ 1 bit", "RaBitQ 2 bit", "PQ", "OPQ")
 NAMES = {
     "mnist": "MNIST, pixels",
     "gist": "CIFAR-10, GIST",
@@ -52,13 +53,24 @@ def read(folder: Path) -> list[Line]:
         raise FormatError(f"{path}: not a table of meaning and neighbours, or damaged ({error})") from error
 
 
-def write(folder: Path, data: str, lines: list[Line]) -> None:
-    """Replace the lines of a data set; the order of the sets is that of NAMES."""
-    known = list(NAMES)
-    every = [line for line in read(folder) if line.data != data] + lines
-    every.sort(key=lambda line: known.index(line.data) if line.data in known else len(known))
+def write(folder: Path, lines: list[Line]) -> None:
+    """Add lines; those of the same data set, method and size are replaced, also where they had other oversamplings."""
+    new = {_place(line) for line in lines}
+    every = sorted([line for line in read(folder) if _place(line) not in new] + lines, key=_order)
     with replacing(folder / FILE) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows([Line._fields, *every])
+
+
+def _place(line: Line) -> tuple[str, str, int]:
+    return line.data, line.method, line.n_bytes
+
+
+def _order(line: Line) -> tuple[object, ...]:
+    """Sets as in NAMES, others by name; in each the floats, the codes by size and method, the signs."""
+    data = list(NAMES).index(line.data) if line.data in NAMES else len(NAMES)
+    kind = {FLOATS: 0, SIGNS: 2}.get(line.method, 1)
+    method = METHODS.index(line.method) if line.method in METHODS else len(METHODS)
+    return data, line.data, kind, line.n_bytes, method, line.method, line.oversample
 
 
 def _line(row: list[str]) -> Line:
@@ -121,7 +133,7 @@ def wide(lines: Iterable[Line]) -> Iterator[list[object]]:
     """One row per data set, method and size, with all oversamplings side by side."""
     groups: dict[tuple[str, str, int], list[Line]] = {}
     for line in lines:
-        groups.setdefault((line.data, line.method, line.n_bytes), []).append(line)
+        groups.setdefault(_place(line), []).append(line)
     for (data, method, n_bytes), some in groups.items():
         found = [number(line.recall) for line in some] + [number(line.precision) for line in some]
         costs = [f"{some[0].fit_seconds:.3g}", f"{some[0].encode_microseconds:.3g}"]
