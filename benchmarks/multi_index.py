@@ -1,12 +1,13 @@
 """Multi-index hashing against a scan of all codes: where lookups begin to pay, by rows and radius.
 
-    python benchmarks/multi_index.py crossing | real [--rows N ...]
+    python benchmarks/multi_index.py crossing | real | index [--rows N ...]
 
 Each cell is the time of a scan over that of lookups, for batches of 256 queries and for one query. 100 million and a
 billion codes are planned by the formula of the planner, scaled by what was measured at the largest size.
 """
 
 import argparse
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -16,7 +17,7 @@ import report
 import search
 from numpy.typing import NDArray
 
-from isch import compute
+from isch import Index, compute
 from isch.search import shapes
 from isch.search.costs import pair_cost
 from isch.search.exact import CodeTable, within
@@ -45,9 +46,10 @@ def near_queries(codes: Codes, n: int = BATCH) -> Codes:
 
 def compare(codes: Codes, radius: int) -> list[object]:
     """Build for a radius, then lookups against a scan: batch and single."""
+    laid_out = CodeTable(codes)
     start = time.perf_counter()
-    index = MultiIndex(codes, radius)
-    built, table, queries = time.perf_counter() - start, CodeTable(codes), near_queries(codes)
+    index = MultiIndex(laid_out, radius)
+    built, table, queries = time.perf_counter() - start, index.table, near_queries(codes)
     found, expected = index.within(queries, radius), within(queries, table, radius)
     same = all(np.array_equal(column, wanted) for column, wanted in zip(found, expected, strict=True))
     cells: list[object] = []
@@ -94,8 +96,41 @@ def real(sizes: tuple[int, ...]) -> str:
     return measured(lambda n: search.real_codes("mnist", BITS)[1][:n], tuple(n for n in sizes if n <= 1_000_000))[0]
 
 
+def index(sizes: tuple[int, ...]) -> str:
+    """One query after the other within a radius of an index, before and after it has made tables."""
+    rows: list[list[object]] = []
+    for n in sizes:
+        codes = random_codes(n)
+        with tempfile.TemporaryDirectory() as folder, Index.create(f"{folder}/x.isch", n_bits=BITS) as made:
+            made.add(codes)
+            queries = near_queries(codes)
+            for radius in RADII:
+                with Index.open(made.path) as opened:
+                    rows.append([n, radius, *asked_again_and_again(opened, queries, radius)])
+                    print(*rows[-1], flush=True)
+    header = ["rows", "radius", "scan, ms", "searches before tables", "search that makes them, s", "lookups, ms"]
+    return report.table([*header, "scan / lookups", "equal"], rows)
+
+
+def asked_again_and_again(opened: Index, queries: Codes, radius: int) -> list[object]:
+    """Until tables are made, and as often afterwards; at most 10,000 times."""
+    shortcut, times, found = opened._now.segments[0].shortcut, list[float](), list[object]()
+    while shortcut.index is None and len(times) < 10_000:
+        start = time.perf_counter()
+        found.append(opened.within(queries[len(times) % len(queries)], radius))
+        times.append(time.perf_counter() - start)
+    scan, making = float(np.median(times[:-1] or times)), times[-1]
+    again = list[object]()
+    lookups = search.in_turn([lambda: again.append(opened.within(queries[len(again) % len(queries)], radius))], BATCH)[
+        0
+    ]
+    same = all(one == other for one, other in zip(found, again, strict=False))
+    return [1e3 * scan, len(times) - 1, making, 1e3 * lookups, f"**{scan / lookups:.2g}**", same]
+
+
 PARTS: dict[str, tuple[str, Callable[[tuple[int, ...]], str]]] = {
     "crossing": ("Multi-index hashing against a scan: random codes of 256 bits", crossing),
+    "index": ("Multi-index hashing in an index: one query after the other, random codes of 256 bits", index),
     "real": ("Multi-index hashing against a scan: real codes (MNIST) of 256 bits", real),
 }
 

@@ -4,7 +4,7 @@ READ_COST = 0.6  # to read a word of a code that is not in the cache
 SHARED = 8  # queries for which a word is read once
 PROBE_COST, CANDIDATE_COST = 30.0, 60.0  # to look up a value, and to compare a row found so
 FILL_COST = 60.0  # to enter a row into a table
-CALL_COST = 100_000.0  # to begin with lookups, however few
+CALL_COST = 1e6  # a search that costs less in all is not worth a second way
 
 
 def pair_cost(n_words: int) -> float:
