@@ -52,6 +52,16 @@ def test_rows_are_rounded_as_plainly_written(d: int) -> None:
     np.testing.assert_allclose(scales, expected_scales, rtol=1e-6)
 
 
+@pytest.mark.parametrize("n_bits", [1, 63, 64, 65, 200])
+def test_values_are_those_of_rounded_rows_and_columns(n_bits: int, rows: np.ndarray) -> None:
+    rng = np.random.default_rng(n_bits)
+    linear = Linear(rows.mean(axis=0, dtype=np.float64), rng.normal(size=(90, n_bits)).astype(np.float32))
+    rounded, scales = plain_round_rows(rows, linear.mean.astype(np.float32))
+    columns, column_scales = plain_round_rows(linear.projection.T, np.zeros(90, np.float32))
+    expected = (rounded.astype(np.int64) @ columns.T) * (scales * column_scales.T)
+    np.testing.assert_allclose(quick.ByteLinear(linear)(rows), expected, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("method", LINEAR)
 def test_few_bits_differ_from_single_precision(method: type[isch.Hasher], rows: np.ndarray) -> None:
     hasher = method(n_bits=64).fit(rows)
