@@ -14,8 +14,8 @@ from typing import Any
 import report
 from cases import Case, encoding, fitting, made, size_of
 
-OPTIONS = ("--set=n_branches=32", "--set=spectrum=randomized", "--set=block_size=128")
-FIT = Case(12_000, 4500, "float16", 256, "2GB", OPTIONS)
+OPTIONS = ("--set=n_branches=16", "--set=spectrum=randomized", "--set=block_size=64")
+FIT = Case(6000, 4500, "float16", 128, "2GB", OPTIONS)
 ENCODE = Case(1_000_000, 1280, "float32", 256, "4GB", ("--method=lsh",))
 QUICK_FIT = Case(3000, 400, "float16", 64, "2GB", ("--set=dictionary=hierarchical", "--set=n_branches=8"))
 QUICK_ENCODE = Case(20_000, 1280, "float32", 256, "4GB", ("--method=lsh",))
@@ -83,7 +83,7 @@ def workers_lost(folder: Path, case: Case, count: int, chance: random.Random) ->
                 if event["event"] == "begin" and event["unit"] == "rows" and lost.total() < count:
                     delays[stage] = chance.uniform(0, 0.2)
                     time.sleep(delays[stage])
-                    os.kill(next(iter(running.workers.values())).process.pid, signal.SIGKILL)
+                    os.kill(chance.choice([*running.workers.values()]).process.pid, signal.SIGKILL)
                 elif event["event"] == "end" and event["seconds"] > delays.pop(stage, float("inf")):
                     lost[stage] += 1  # the pass was still under way
             same.append(not process.wait() and model.read_bytes() == whole.read_bytes())

@@ -147,7 +147,6 @@ def test_the_loss_of_a_worker_is_survived(own_cluster: Any, source: Features, tm
     bomb = tmp_path / "bomb"
     with compute.using(Cluster(own_cluster)):
         for way in (
-            lambda: compute.run(Deadly(bomb), source),
             lambda: compute.run(Poisoned(bomb, os.getpid()), source),
             lambda: sum(compute.iterate(Deadly(bomb), source)),
         ):

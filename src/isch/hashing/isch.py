@@ -338,8 +338,8 @@ class ISCH(LinearHasher):
         """λ* from a sample of the rows."""
         rows = Subset(sample, compute.sample(sample, lambda_star.SAMPLE_ROWS, rng))
         further = wide.eigenvectors[:, len(pairs.eigenvalues) :]
-        parts = [self._project(V, rows) for V in (pairs.eigenvectors, further) if V.size]
-        return lambda_star.choose(dictionary.unit_scale(np.hstack(parts)), pairs, self.n_bits, rng)
+        Z = np.hstack([self._project(V, rows) for V in (pairs.eigenvectors, further) if V.size])
+        return lambda_star.choose(dictionary.unit_scale(Z), pairs, self.n_bits, rng)
 
     def _project(self, W: NDArray[np.float32], rows: Features) -> NDArray[np.float32]:
         """(X − μ) W."""
