@@ -3,8 +3,11 @@
 python benchmarks/advise.py mnist.npy gist.npy cnn.npy minilm.npy wordllama.npy --rows 200000 --methods itq lsh
 """
 
+import tempfile
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from judged import parser
@@ -56,14 +59,30 @@ def measured(features: NDArray[np.float32], cells: list[Cell]) -> Iterator[tuple
     chosen = np.sort(np.random.default_rng(99).choice(len(features), N_QUERIES, replace=False))
     truth = neighbours(features, chosen)
     for model in dict.fromkeys((cell.method, cell.n_bits) for cell in cells):
-        codes = isch.hasher(model[0], n_bits=model[1]).fit(features).transform(features)
-        most = K * max(advice.OVERSAMPLING)
-        found = isch.nearest(codes[chosen], codes, most + 1)[1]
-        others = np.array([rows[rows != query][:most] for rows, query in zip(found, chosen, strict=True)])
+        name, settings = advice.configured(model[0])
+        hasher = isch.hasher(name, n_bits=model[1], **settings).fit(features)
+        others = found_by_factors(hasher, features, chosen) if settings else found_by_bits(hasher, features, chosen)
         for cell in cells:
             if (cell.method, cell.n_bits) == model:
                 first = others[:, : K * cell.oversample]
                 yield cell, float(np.mean([np.isin(t, f).mean() for t, f in zip(truth, first, strict=True)]))
+
+
+def found_by_bits(hasher: isch.Hasher, features: NDArray[np.float32], chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """As many other rows as the largest oversampling takes."""
+    codes, most = hasher.transform(features), K * max(advice.OVERSAMPLING)
+    found = isch.nearest(codes[chosen], codes, most + 1)[1]
+    return np.array([rows[rows != query][:most] for rows, query in zip(found, chosen, strict=True)])
+
+
+def found_by_factors(hasher: isch.Hasher, features: Any, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    """What an index with factors finds."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        isch.Index.create(Path(folder) / "x.isch", hasher, features, keep_features="factors") as index,
+    ):
+        found = index.search(features[chosen], K + 1).keys
+    return np.array([[row for row in rows if row != query][:K] for rows, query in zip(found, chosen, strict=True)])
 
 
 def neighbours(features: NDArray[np.float32], chosen: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,36 @@ def test_a_sample_stands_for_all_rows(found: advice.Advice, monkeypatch: pytest.
     for a, b in zip(fewer.cells, found.cells, strict=True):
         assert a.recall == pytest.approx(b.recall, abs=0.02)
         assert a.precision == pytest.approx(b.precision, abs=0.03)
+
+
+def test_codes_with_factors_are_judged_as_their_index_searches(tmp_path: Path) -> None:
+    found = advice.advise(X, DIGITS.target, n_bytes=8, methods=[advice.NEIGHBOURS])
+    assert [(cell.n_bits, cell.oversample, cell.memory) for cell in found.cells] == [
+        (bits, 1, len(X) * (bits // 8 + 4)) for bits in (16, 32, 64)
+    ]
+    for cell in found.cells:
+        hasher = isch.ISCH(cell.n_bits, objective="neighbours").fit(X)
+        with isch.Index.create(tmp_path / f"{cell.n_bits}.isch", hasher, X, keep_features="factors") as index:
+            keys = index.search(X, k=11).keys
+        every = np.square(X).sum(axis=1) - 2 * (X @ X.T)
+        np.fill_diagonal(every, np.inf)
+        truth = np.argsort(every, axis=1)[:, :10]
+        others = [[key for key in some if key != i][:10] for i, some in enumerate(keys)]
+        recall = np.mean([np.isin(t, o).mean() for t, o in zip(truth, others, strict=True)])
+        right = np.mean([(DIGITS.target[o] == DIGITS.target[i]).mean() for i, o in enumerate(others)])
+        assert cell.recall == pytest.approx(recall, abs=0.02)
+        assert cell.precision == pytest.approx(right, abs=0.03)
+
+
+def test_intervals_are_wider_where_methods_will_learn_from_more_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(advice, "QUERIES", 100)
+    monkeypatch.setattr(advice, "OVERSAMPLING", (1,))
+    widths = []
+    for rows in (len(X), len(X) - 1):
+        monkeypatch.setattr(advice, "FIT_ROWS", rows)
+        (cell,) = advice.advise(X, n_bytes=1, methods=["lsh"]).cells
+        widths.append(cell.high - cell.low)
+    assert widths[1] - widths[0] == pytest.approx(2 * advice.MORE_ROWS, abs=0.005)
 
 
 def cell(**changes: Any) -> Cell:

@@ -74,7 +74,7 @@ def _table(found: "Advice") -> Iterator[list[str]]:
     for cells in _models(found):
         first, last = cells[0], cells[-1]
         spread = max((cell.high - cell.low) / 2 for cell in cells)
-        values = [f"{cell.recall:.3f}" for cell in cells]
+        values = _values(found, {cell.oversample: cell.recall for cell in cells})
         costs = [_seconds(first.fit_seconds), _seconds(first.encode_seconds)]
         sizes = [_size(first.memory), _size(last.memory - first.memory)]
         yield [first.method, str(first.n_bits), *values, f"{spread:.3f}", *costs, *sizes]
@@ -83,7 +83,13 @@ def _table(found: "Advice") -> Iterator[list[str]]:
 def _precisions(found: "Advice") -> Iterator[list[str]]:
     yield ["method", "bits", *(f"×{o}" for o in _oversampling(found))]
     for cells in _models(found):
-        yield [cells[0].method, str(cells[0].n_bits), *(f"{cell.precision:.3f}" for cell in cells)]
+        values = _values(found, {cell.oversample: cell.precision or 0.0 for cell in cells})
+        yield [cells[0].method, str(cells[0].n_bits), *values]
+
+
+def _values(found: "Advice", by_oversample: dict[int, float]) -> list[str]:
+    """One per oversampling of the table; an index with factors has no vectors to re-rank."""
+    return [f"{by_oversample[o]:.3f}" if o in by_oversample else "" for o in _oversampling(found)]
 
 
 def _models(found: "Advice") -> "Iterator[list[Cell]]":
@@ -117,14 +123,20 @@ def _reason(found: "Advice", recall: float | None, labelled: bool) -> str:
 
 def commands(found: "Advice", features: str) -> list[str]:
     """What carries the advice out."""
+    from isch.evaluate import advice
+
     best, source = found.best, quote(features)
-    exact = best.oversample > 1
-    keep = " --keep-features float32" if exact else ""
-    rerank = f"--rerank exact --oversample {best.oversample}" if exact else "--rerank none"
+    method, settings = advice.configured(best.method)
+    keep, rerank = "", " --rerank none"
+    if settings:
+        keep, rerank = " --keep-features factors", ""
+    elif best.oversample > 1:
+        keep, rerank = " --keep-features float32", f" --rerank exact --oversample {best.oversample}"
+    given = "".join(f" --set {name}={value}" for name, value in settings.items())
     return [
-        f"isch fit {source} --method {best.method} --bits {best.n_bits} -o model.safetensors",
+        f"isch fit {source} --method {method} --bits {best.n_bits}{given} -o model.safetensors",
         f"isch index build {source} --model model.safetensors{keep} -o index.isch",
-        f"isch search index.isch QUERIES {rerank}",
+        f"isch search index.isch QUERIES{rerank}",
     ]
 
 

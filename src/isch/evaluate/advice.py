@@ -2,13 +2,14 @@
 
 Some rows are queries. Their true neighbours come from one pass over all rows. Each method learns from a sample and
 encodes the rows that matter: the queries, the rows near them, and a sample that stands for all others. From these
-follow the recall of exact re-ranking at any oversampling (search/recall.py) and the precision by labels.
+follow the recall of exact re-ranking at any oversampling (search/recall.py) and the precision by labels. ISCH for
+neighbours is judged as an index with factors searches: candidates by bits, in the order that factors say.
 """
 
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,15 @@ from isch.errors import InputError, IschWarning, ParameterError
 from isch.features import Features, Subset, dense
 from isch.hashing import hasher as hasher_named
 from isch.hashing.base import Hasher
-from isch.search import exact, neighbours, recall
+from isch.search import estimates, exact, neighbours, recall
+from isch.search.catalog import FACTORS
 from isch.search.neighbours import Neighbours
 from isch.search.recall import Competition, Far, Floats, Ranks
+from isch.search.rerank import Stage
 
-METHODS = ("isch", "itq", "lsh")
+NEIGHBOURS = "isch neighbours"
+METHODS = ("isch", NEIGHBOURS, "itq", "lsh")
+SETTINGS = {NEIGHBOURS: ("isch", {"objective": "neighbours"})}  # of choices that are not the defaults of a method
 BYTES = (8, 16, 32, 64)  # per code
 OVERSAMPLING = (1, 2, 3, 5, 10, 20, 50)
 TARGET = 0.95
@@ -35,6 +40,7 @@ BUDGET = 2e12  # products of numbers spent on true neighbours: a minute or two
 LEAST_ROWS = 100
 TIMED_QUERIES, TIMED_ROWS = 64, 1000
 NEGLIGIBLE = 0.005  # of precision
+MORE_ROWS = 0.01  # of recall: what learning from all rows instead of FIT_ROWS may change (benchmarks/advise.py)
 
 
 @dataclass(frozen=True)
@@ -45,14 +51,14 @@ class Cell:
     n_bits: int
     oversample: int
     recall: float
-    low: float  # of the 99 % interval of the recall over queries
+    low: float  # of the 99 % interval of the recall over queries, and what learning from more rows may change
     high: float
     precision: float | None
     fit_seconds: float
     encode_seconds: float
     search_seconds: float  # per query, among many
-    bytes_read: int  # per query: all codes, and the vectors of candidates
-    memory: int  # codes, and vectors where candidates are re-ranked
+    bytes_read: int  # per query: all codes, and the vectors or factors of candidates
+    memory: int  # codes, and vectors where candidates are re-ranked, or factors
 
     @property
     def n_bytes(self) -> int:
@@ -96,7 +102,7 @@ def advise(
         The recall of the ``k`` true neighbours to reach, .95 by default. With labels and no target, the choice with the
         best precision is advised.
     methods : sequence of str
-        Methods whose codes are compared by Hamming distance.
+        Methods whose codes are compared by Hamming distance, or "isch neighbours".
     k : int
         How many true neighbours, or results, count.
     seed : int
@@ -163,35 +169,64 @@ class Ground:
 
     def judge(self, method: str, n_bits: int, seed: int) -> Iterator[Cell]:
         """The cells of one model, for every oversampling."""
-        model = hasher_named(method, n_bits=n_bits, random_state=seed)
-        n, d = self.features.shape
+        name, settings = configured(method)
+        model = hasher_named(name, n_bits=n_bits, random_state=seed, **settings)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", IschWarning)
             model, fit_seconds = _timed(lambda: model.fit(Subset(self.features, self.fit_rows)))
         codes, encode_seconds = _timed(lambda: model.transform(Subset(self.features, self.rows)))
         queries, near, sample = (codes[np.searchsorted(self.rows, some)] for some in self._encoded())
-        met = Competition(queries, near, sample, self.sample, n)
+        met = Competition(queries, near, sample, self.sample, len(self.features))
         others = recall.far(self.near, met, self._relevant())
         ranks = recall.ranks(self.near, met, others, self.k)
+        costs = self._costs(model, fit_seconds, encode_seconds)
+        if settings:
+            yield self._by_factors(model, met, others, ranks, Cell(method, n_bits, 1, 0, 0, 0, None, *costs))
+            return
         for oversample in OVERSAMPLING:
-            candidates = min(n - 1, oversample * self.k)
-            values = ranks.recall(candidates)
-            low, high = recall.interval(values, self.drawn)
-            search = _search_seconds(met, candidates) * n / len(self.sample)
-            yield Cell(
-                method,
-                n_bits,
-                oversample,
-                float(values.mean()),
-                low,
-                high,
-                self._precision(ranks, others, candidates),
-                fit_seconds * min(n, _learns_from(model)) / len(self.fit_rows),
-                encode_seconds * n / len(self.rows),
-                search + (candidates * self.seconds_per_candidate if oversample > 1 else 0),
-                n * codes.shape[1] + (4 * d * candidates if oversample > 1 else 0),
-                n * (codes.shape[1] + (4 * d if oversample > 1 else 0)),
+            candidates = min(met.n_rows - 1, oversample * self.k)
+            vectors = 4 * self.features.shape[1] if oversample > 1 else 0
+            yield replace(
+                self._found(Cell(method, n_bits, oversample, 0, 0, 0, None, *costs), ranks, others, candidates),
+                search_seconds=self._search(met, candidates) + bool(vectors) * candidates * self.seconds_per_candidate,
+                bytes_read=met.n_rows * codes.shape[1] + vectors * candidates,
+                memory=met.n_rows * (codes.shape[1] + vectors),
             )
+
+    def _costs(self, model: Hasher, fit_seconds: float, encode_seconds: float) -> tuple[float, float, float, int, int]:
+        """Of learning from all rows and encoding them; those of searching are not known yet."""
+        n = len(self.features)
+        more = min(n, _learns_from(model)) / len(self.fit_rows)
+        return fit_seconds * more, encode_seconds * n / len(self.rows), 0.0, 0, 0
+
+    def _found(self, cell: Cell, ranks: Ranks, others: Far, candidates: int) -> Cell:
+        """With what is found among so many candidates."""
+        values = ranks.recall(candidates)
+        low, high = recall.interval(values, self.drawn)
+        more = MORE_ROWS if len(self.features) > len(self.fit_rows) else 0.0
+        return replace(
+            cell,
+            recall=float(values.mean()),
+            low=max(0.0, low - more),
+            high=min(1.0, high + more),
+            precision=self._precision(ranks, others, candidates),
+        )
+
+    def _by_factors(self, model: Hasher, met: Competition, others: Far, ranks: Ranks, cell: Cell) -> Cell:
+        """The cell of an index with factors."""
+        candidates = min(met.n_rows - 1, Stage(FACTORS, None).candidates(self.k, cell.n_bits))
+        staged = estimates.ranks(model, self.features, self.near, met, ranks.found(candidates), ranks.weights)
+        each = met.queries.shape[1] + estimates.FACTOR_BYTES
+        return replace(
+            self._found(cell, staged, others, self.k),
+            search_seconds=self._search(met, candidates),
+            bytes_read=met.n_rows * met.queries.shape[1] + each * candidates,
+            memory=met.n_rows * each,
+        )
+
+    def _search(self, met: Competition, candidates: int) -> float:
+        """Seconds of finding candidates among all rows."""
+        return _search_seconds(met, candidates) * met.n_rows / len(self.sample)
 
     def _encoded(self) -> tuple[NDArray[np.int64], ...]:
         return self.near.queries, self.near.near, self.sample
@@ -218,6 +253,11 @@ class Ground:
             return None
         found = self.labels[self.near.near[:, : self.k]] == self.labels[self.near.queries][:, None]
         return float(found.mean())
+
+
+def configured(method: str) -> tuple[str, dict[str, Any]]:
+    """(the method, its settings) of a choice."""
+    return SETTINGS.get(method, (method, {}))
 
 
 def _check(features: Features, n_bytes: int | None, target: float | None, k: int) -> None:

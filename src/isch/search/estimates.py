@@ -1,14 +1,21 @@
 """Nearest neighbours by 2-norms that are estimated from codes and factors in memory (hashing/recall.py)."""
 
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isch.errors import InputError
+from isch.features import Features, Subset
 from isch.hashing import recall
 from isch.search.exact import QUERIES_AT_ONCE, CodeTable, asymmetric_distances
 from isch.search.intake import check_k
+from isch.search.neighbours import Neighbours
+from isch.search.recall import Competition, Floats, Staged
+
+FACTOR_BYTES = 2 * recall.N_FACTORS  # per item
 
 if TYPE_CHECKING:
     from isch.hashing.base import Hasher
@@ -52,6 +59,42 @@ def nearest_estimated(
         found = recall.squared_distances(hasher, lengths[some], inner, wide)
         squares[some], rows[some] = _least(found, k)
     return squares, rows
+
+
+def ranks(
+    hasher: "Hasher", features: Features, neighbours: Neighbours, codes: Competition, first: Floats, weights: Floats
+) -> Staged:
+    """Where estimates put the rows near each query; ``first`` is the probability that bits made them candidates."""
+    rows = np.unique(np.concatenate([neighbours.queries, neighbours.near.ravel(), codes.sample_rows]))
+    kept = recall.factors(hasher, Subset(features, rows)).astype(np.float32)
+    at = partial(np.searchsorted, rows)
+    asked = hasher._open_fitted(Subset(features, neighbours.queries))
+    queries = Asked(hasher.project(asked), recall.Lengths.of(hasher)(asked.read(0, len(asked))))
+    missing = codes.n_rows - 1 - neighbours.near.shape[1]
+    before, table, sampled = np.empty(neighbours.near.shape), CodeTable(codes.sample), kept[at(codes.sample_rows)]
+    for i, rows_near in enumerate(neighbours.near):
+        near = queries.squares(hasher, i, CodeTable(codes.near[i]), kept[at(rows_near)])
+        others = queries.squares(hasher, i, table, sampled)
+        known = np.searchsorted(codes.sample_rows, left_out := np.append(rows_near, neighbours.queries[i]))
+        known = known[codes.sample_rows[known.clip(0, len(others) - 1)] == left_out]
+        others[known] = np.inf  # neither the query nor rows that are counted already
+        nearer = np.searchsorted(np.sort(others[others < near.max()]), near)
+        before[i] = np.searchsorted(np.sort(near), near) + missing / max(1, len(others) - len(known)) * nearer
+    return Staged(before, np.ones_like(before), weights, first)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Real values of queries, and their squared distances from the mean."""
+
+    values: NDArray[np.float32]
+    lengths: NDArray[np.float32]
+
+    def squares(self, hasher: "Hasher", i: int, table: CodeTable, factors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Estimated squared 2-norms between a query and all rows of a table."""
+        some = self.values[i : i + 1]
+        inner = np.abs(some).sum(axis=1, keepdims=True) - 2 * asymmetric_distances(some, table)
+        return np.asarray(recall.squared_distances(hasher, self.lengths[i : i + 1], inner, factors)[0])
 
 
 def _least(values: NDArray[np.float32], k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:

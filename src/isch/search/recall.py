@@ -76,6 +76,20 @@ class Ranks:
 
 
 @dataclass(frozen=True)
+class Staged(Ranks):
+    """The same where another order says which rows are candidates at all.
+
+    first : (q, K) the probability that each near row is a candidate
+    """
+
+    first: Floats
+
+    def found(self, candidates: float) -> Floats:
+        """(q, K) the probability that each near row is a candidate and among so many."""
+        return np.asarray(self.first * super().found(candidates))
+
+
+@dataclass(frozen=True)
 class Far:
     """How the codes of sampled rows that are not near lie around each query.
 
