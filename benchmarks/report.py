@@ -23,6 +23,14 @@ def section(name: str, markdown: str, document: Path = DOCUMENT) -> None:
     document.write_text(text)
 
 
+def kept(name: str, document: Path, measured: set[str]) -> list[list[object]]:
+    """The rows of a section's table whose first cell is not among the data sets just measured."""
+    body = re.search(f"<!-- {re.escape(name)} -->(.*?)<!-- /{re.escape(name)} -->", document.read_text(), re.DOTALL)
+    lines = [line for line in (body[1] if body else "").splitlines() if line.startswith("| ")]
+    rows: list[list[object]] = [list(line.strip("| ").split(" | ")) for line in lines[2:]]
+    return [row for row in rows if row[0] not in measured]
+
+
 def table(header: list[str], rows: list[list[object]]) -> str:
     """A Markdown table; floats with three significant digits."""
     return text_table(header, [[_cell(value) for value in row] for row in rows])

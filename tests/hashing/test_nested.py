@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 import isch
 from isch import codes
 from isch.errors import ParameterError
-from isch.hashing import METHODS, nested
+from isch.hashing import METHODS, nested, rotation
 
 DIGITS = load_digits()
 X = DIGITS.data.astype(np.float32)
@@ -38,61 +38,56 @@ def test_levels_double_and_end_with_the_whole(n_bits: int, expected: list[int]) 
     assert nested.levels(n_bits) == expected
 
 
-def isotropy(Z: NDArray[np.float32], R: NDArray[np.float64]) -> float:
-    """How much the weights of coordinates in the distance between codes are like a multiple of I; 1: just that."""
-    M = (R / np.square(Z @ R).mean(axis=0)) @ R.T
-    return float(np.trace(M) ** 2 / (len(M) * np.square(M).sum()))
+@pytest.mark.parametrize(("r", "n_bits"), [(160, 160), (100, 160), (128, 256), (65, 300), (40, 128), (40, 64)])
+def test_with_equal_turns_all_levels_of_new_coordinates_are_one_rotation(
+    r: int, n_bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nested, "turn", lambda *_: nested.Turn(0.3, 0.3))
+    Z = coordinates(r=r)
+    found = nested.learn(Z, 4, np.random.default_rng(0), n_bits)
+    assert found.matrix.shape == (r, n_bits)
+    begin = 0
+    for end in (end for end in nested.levels(n_bits) if end >= r):
+        R = found.matrix[:, begin:end]
+        np.testing.assert_allclose(R @ R.T if R.shape[1] >= r else R.T @ R, np.eye(min(R.shape)), atol=1e-9)
+        begin = end
 
 
-@pytest.mark.parametrize(("n_bits", "r"), [(128, 128), (128, 100), (96, 96)])
-def test_the_mix_makes_weights_more_even_than_others_do(n_bits: int, r: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    Z, found = coordinates(r=r), {}
-    chosen = nested.mix
-    for name, turn in {"chosen": 0, "none": -2, "less": -0.25, "more": 0.25}.items():
-
-        def turned(*variances: Any, turn: float = turn) -> tuple[float, float]:
-            c, s = chosen(*variances)
-            angle = np.clip(np.arctan2(c, s) + (turn if 0 < c < 1 else 0), 0, np.pi / 2)
-            return float(np.sin(angle)), float(np.cos(angle))
-
-        monkeypatch.setattr(nested, "mix", turned)
-        found[name] = isotropy(Z, nested.learn(Z, 3, np.random.default_rng(0), n_bits).matrix)
-    assert found["chosen"] > found["none"]
-    assert found["chosen"] == pytest.approx(max(found.values()), rel=0.02)
-
-
-def test_parts_of_a_level_are_orthonormal_and_scaled_by_the_mix() -> None:
-    Z = coordinates()
-    R = nested.learn(Z, 3, np.random.default_rng(0), 128).matrix
-    variances = np.square(Z.astype(np.float64)).mean(axis=0)
-    c, s = nested.mix(variances[:64], variances[64:128], 64, 64)
-    assert 0 < c < s
-    np.testing.assert_allclose(R[:64, :64].T @ R[:64, :64], np.eye(64), atol=1e-9)
-    np.testing.assert_allclose(R[:64, 64:].T @ R[:64, 64:], c**2 * np.eye(64), atol=1e-9)
-    np.testing.assert_allclose(R[64:128, 64:].T @ R[64:128, 64:], s**2 * np.eye(64), atol=1e-9)
-    assert not R[64:, :64].any()
-    assert not R[128:].any()
-
-
-def test_the_mix_needs_no_old_part_where_new_coordinates_vary_as_much() -> None:
+def test_the_turn_leaves_little_noise_in_old_bits_and_more_where_new_coordinates_vary_less() -> None:
     even = np.ones(64)
-    assert nested.mix(even, even, 64, 64) == pytest.approx((0.0, 1.0))
-    assert nested.mix(even[:0], even, 0, 64) == (0.0, 1.0)
-    assert nested.mix(even, even[:0], 64, 64) == (1.0, 0.0)
-    c, s = nested.mix(even, 0 * even, 64, 64)
-    assert 0 < c < s < 1
-    assert c**2 + s**2 == pytest.approx(1)
-    weaker = [nested.mix(even, share * even, 64, 64)[0] for share in (0.8, 0.4, 0.2, 0.1, 0.05)]
+    assert nested.turn(even, even) == pytest.approx((0.02 / 1.02, 0.04 / 1.02))
+    assert nested.turn(even, 0 * even) == (0.5, 0.5)
+    assert nested.turn(0 * even, even) == nested.turn(0 * even, 0 * even) == (0, 0)
+    weaker = [nested.turn(even, share * even).old for share in (0.8, 0.4, 0.2, 0.1, 0.05)]
     assert weaker == sorted(weaker)
-
-
-def test_learning_a_level_never_loses() -> None:
     Z = coordinates(r=128)
-    gains = []
-    for n_iter in (1, 2, 4, 8):
-        R = nested.learn(Z, n_iter, np.random.default_rng(0), 128).matrix[:, 64:]
-        gains.append(float(np.abs(Z @ R).sum()))
-    assert gains == sorted(gains)
+    R = nested.learn(Z, 5, np.random.default_rng(0), 128).matrix[:, :64]
+    parts = np.square(R) * np.square(Z).mean(axis=0)[:, None]
+    assert 0 < parts[64:].sum() <= 0.021 * parts.sum()
+
+
+def test_bits_of_all_levels_vary_more_alike_than_those_of_a_rotation_each() -> None:
+    Z = coordinates(r=256)
+    R = nested.learn(Z, 5, np.random.default_rng(0), 256).matrix
+    parts = slice(64), slice(64, 128), slice(128, 256)
+    turned, alone = ([np.square(values[:, part]).mean() for part in parts] for values in (Z @ R, Z))
+    assert max(turned) / min(turned) < max(alone) / min(alone) / 3
+
+
+def test_learning_never_loses_and_tells_the_error() -> None:
+    Z = coordinates(r=100)
+    R = rotation.learn(np.ascontiguousarray(Z[:, :64]), 3, np.random.default_rng(0)).matrix
+    level = nested.Level(R, 36, 64, nested.Turn(0.2, 0.4), np.random.default_rng(0))
+    values = Z @ level.matrix()
+    errors = level.learn(Z, 12, "rotation")
+    assert errors[0] == pytest.approx(np.square(np.where(values >= 0, 1, -1) - values).mean(), rel=1e-4)
+    assert np.abs(Z @ level.matrix()).sum() > np.abs(values).sum()
+    gains = [nested.Level(R, 36, 64, nested.Turn(0.2, 0.4), np.random.default_rng(0)) for _ in range(4)]
+    sums = []
+    for rounds, begun in zip((1, 2, 4, 8), gains, strict=True):
+        begun.learn(Z, rounds, "rotation")
+        sums.append(float(np.abs(Z @ begun.matrix()).sum()))
+    assert sums == sorted(sums)
 
 
 @pytest.mark.parametrize("name", ["isch", "itq"])

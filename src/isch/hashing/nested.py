@@ -1,22 +1,22 @@
 """Nested codes: a rotation whose first 64, 128, 256, … bits are each a good code.
 
-The bits come in levels that double. The first level is a rotation of the first 64 coordinates. If a further level were
-a rotation of the coordinates that come next, its bits would count as much as those before them, although they say less:
-signs forget how much a direction varies. So every bit of a level has a part in the old coordinates too,
+The bits come in levels that double. The first level is a rotation A of the first 64 coordinates. If a further level
+were a rotation D of the coordinates that come next, its bits would count as much as those before them, although they
+say less: signs forget how much a direction varies. So old and new coordinates are turned towards each other. With C a
+matrix of orthonormal rows that gives each new coordinate a direction among the old ones,
 
-    z_old c U + z_new s V,   c² + s² = 1,   U and V with orthonormal columns (or rows).
+    old bits   z_old (A − (1 − c₁) Cᵀ C A) + z_new s₁ C A,     c₁² + s₁² = 1,
+    new bits   − z_old s₂ Cᵀ D             + z_new c₂ D,       c₂² + s₂² = 1.
 
-A sign divides each bit by its variance. So the distance between codes weighs differences of coordinates by the matrix
-M = Σ a aᵀ / v over the bits, with a the direction of a bit and v its variance. In one rotation of all coordinates M is
-a multiple of I. Here, with m bits so far for r old coordinates of variance T in all, b new bits for n new coordinates
-of variance N, and v = c² T / max(b, r) + s² N / b, it is
-
-    M_old = m/T + c² min(1, b/r) / v,   M_new = s² / v,   ‖M_old,new‖² = (c s / v)² n min(1, r/b).
-
-Without old parts M_new is too large; with them, old and new coordinates are mixed up. c and s are those for which M is
-most like a multiple of I: (tr M)² / tr M² is largest. U and V are learned as in rotation.py: for given codes both have
-their Procrustes solution.
+With s₁ = s₂ all bits together are a rotation, and with 45° all of them vary alike. But what old bits get of the new
+coordinates is noise to the shorter codes. It may be NOISE of their variance, so s₁²/c₁² = NOISE · T/N for coordinates
+of variance T and N in all. The longer code has no such loss, so s₂² = min(½, 2 s₁²). D and C are learned as in
+rotation.py: for given codes both have their Procrustes solution. Levels that come when all coordinates are used are
+rotations or tight frames of their own.
 """
+
+import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,17 @@ from isch.hashing import rotation
 from isch.hashing.rotation import Matrix, Rotation, correlate, procrustes
 
 FIRST = 64  # bits of the first level
+NOISE = 0.02  # of the variance of old bits, from new coordinates
 TOLERANCE = 1e-6  # least gain of a round, as a share
-ANGLES = np.linspace(0, np.pi / 2, 181)  # whose cosine c and sine s are tried
-NOISE = 1e-9  # of the variance of a bit so far: less is none
+
+Double = NDArray[np.float64]
+
+
+class Turn(NamedTuple):
+    """By how much old bits take part in new coordinates, and new bits in old ones: the squares of two sines."""
+
+    old: float
+    new: float
 
 
 def levels(n_bits: int) -> list[int]:
@@ -41,75 +49,73 @@ def levels(n_bits: int) -> list[int]:
 def learn(Z: Matrix, n_iter: int, rng: np.random.Generator, n_bits: int, label: str = "rotation") -> Rotation:
     """R (r, ``n_bits``) for coordinates Z (n, r) of largest variance first; the errors of all levels one by one."""
     variances = np.einsum("ij,ij->j", Z, Z, dtype=np.float64) / len(Z)
-    matrix, errors = np.zeros((Z.shape[1], n_bits)), list[float]()
-    bits = 0
+    R, errors = np.zeros((0, 0)), list[float]()
     for level in levels(n_bits):
-        old, all_of_it = min(bits, Z.shape[1]), min(level, Z.shape[1])
-        turning = mix(variances[:old], variances[old:all_of_it], bits, level - bits)
-        part = _learn_level(np.ascontiguousarray(Z[:, :all_of_it]), old, level - bits, turning, n_iter, rng, label)
-        matrix[:all_of_it, bits:level] = part.matrix
-        errors += part.errors
-        bits = level
-    return Rotation(matrix, errors)
+        (old, bits), now = R.shape, min(level, Z.shape[1])
+        part = np.ascontiguousarray(Z[:, :now])
+        if 0 < old < now:
+            found = Level(R, now - old, level - bits, turn(variances[:old], variances[old:now]), rng)
+            errors += found.learn(part, n_iter, label)
+            R = found.matrix()
+        else:
+            alone = rotation.learn(part, n_iter, rng, label=label, n_bits=level - bits)
+            errors += alone.errors
+            R = np.hstack([R, alone.matrix]) if old else alone.matrix
+    return Rotation(R, errors)
 
 
 def work(n_rows: int, rank: int, n_bits: int, n_iter: int, label: str = "rotation") -> list[Stage]:
-    """What ``learn`` costs: a rotation per level, of all coordinates so far."""
+    """What ``learn`` costs: a rotation of all bits so far per level, or of the level's own if no coordinate is new."""
     ends = levels(n_bits)
     return [
         stage
         for start, end in zip([0, *ends], ends, strict=False)
-        for stage in rotation.work(n_rows, min(end, rank), end - start, n_iter, label)
+        for stage in rotation.work(n_rows, min(end, rank), end if start < rank else end - start, n_iter, label)
     ]
 
 
-def mix(old: NDArray[np.float64], new: NDArray[np.float64], n_old: int, n_new: int) -> tuple[float, float]:
-    """(c, s) for coordinates of these variances, ``n_old`` bits so far and ``n_new`` to come."""
-    if not len(old):
-        return 0.0, 1.0
-    if not len(new):
-        return 1.0, 0.0
-    r, n, b = len(old), len(new), n_new
-    per_bit = max(float(old.sum()) / n_old, np.finfo(float).tiny)
-    c2 = np.cos(ANGLES) ** 2
-    s2 = 1 - c2
-    v = c2 * per_bit * n_old / max(b, r) + s2 * max(float(new.sum()) / b, NOISE * per_bit)
-    on_old, on_new = 1 / per_bit + c2 * min(1, b / r) / v, s2 / v
-    trace = r * on_old + n * on_new
-    squares = r * on_old**2 + n * on_new**2 + 2 * c2 * s2 / v**2 * n * min(1, r / b)
-    best = int(np.argmax(trace**2 / squares))
-    return float(np.sqrt(c2[best])), float(np.sqrt(s2[best]))
+def turn(old: Double, new: Double) -> Turn:
+    """For coordinates of these variances."""
+    spare, noise = NOISE * float(old.sum()), float(new.sum())
+    share = min(0.5, spare / max(spare + noise, np.finfo(float).tiny))
+    return Turn(share, min(0.5, 2 * share))
 
 
-def _learn_level(
-    Z: Matrix,
-    old: int,
-    n_bits: int,
-    turning: tuple[float, float],
-    n_iter: int,
-    rng: np.random.Generator,
-    label: str,
-) -> Rotation:
-    """The columns of one level, for the first ``old`` coordinates and the others."""
-    weights = np.repeat(turning, (old, Z.shape[1] - old))[:, None]
-    parts = [part for part in (slice(0, old), slice(old, Z.shape[1])) if part.stop > part.start]
-    bases = [_basis(part.stop - part.start, n_bits, rng) for part in parts]
-    R = weights * np.concatenate([basis @ rotation.random(basis.shape[1], rng, n_bits) for basis in bases])
-    gram, total = Z.T.astype(np.float64) @ Z, Z.sum(axis=0, dtype=np.float64)
-    size, gains, errors = len(Z) * n_bits, list[float](), list[float]()
-    with single_threaded_blas(), progress.task(label, n_iter, "iterations") as advance:
-        for _ in range(n_iter):
-            BtZ = correlate(Z, R, total)
-            gains.append(float(np.sum(BtZ.T * R)))
-            errors.append((float(np.sum(R * (gram @ R))) + size - 2 * gains[-1]) / size)
-            solved = (basis @ procrustes(BtZ[:, part] @ basis) for part, basis in zip(parts, bases, strict=True))
-            R = weights * np.concatenate(list(solved))
-            advance(1)
-            if len(gains) > 1 and gains[-1] - gains[-2] < TOLERANCE * gains[-1]:
-                break
-    return Rotation(R, errors)
+class Level:
+    """The matrix of a level while it is learned."""
 
+    def __init__(self, old: Double, n_new: int, n_bits: int, turned: Turn, rng: np.random.Generator) -> None:
+        self._old = old  # A (o, bits so far)
+        among = rotation.random(len(old), rng, n_new) if n_new < len(old) else np.eye(len(old))
+        self._among, self._seen = among, among.T @ old  # C = F · amongᵀ, of which F is learned
+        self._F, self._D = rotation.random(n_new, rng), rotation.random(n_new, rng, n_bits)
+        self._s1, self._s2 = math.sqrt(turned.old), math.sqrt(turned.new)
+        self._c1, self._c2 = math.sqrt(1 - turned.old), math.sqrt(1 - turned.new)
 
-def _basis(n_coordinates: int, n_bits: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """The directions that bits may use: all, or as many as there are bits, chosen at random (not the strongest)."""
-    return np.eye(n_coordinates) if n_coordinates <= n_bits else rotation.random(n_coordinates, rng, n_bits)
+    def matrix(self) -> Double:
+        """(old and new coordinates, old and new bits)."""
+        old_bits = [self._old - (1 - self._c1) * self._among @ self._seen, self._s1 * self._F @ self._seen]
+        new_bits = [-self._s2 * self._among @ (self._F.T @ self._D), self._c2 * self._D]
+        return np.hstack([np.vstack(old_bits), np.vstack(new_bits)])
+
+    def learn(self, Z: Matrix, n_iter: int, label: str) -> list[float]:
+        """Find D and F; returns the mean quantisation error per bit before each update."""
+        gram, total = Z.T.astype(np.float64) @ Z, Z.sum(axis=0, dtype=np.float64)
+        gains, errors = list[float](), list[float]()
+        with single_threaded_blas(), progress.task(label, n_iter, "iterations") as advance:
+            for _ in range(n_iter):
+                R = self.matrix()
+                BtZ, size = correlate(Z, R, total), len(Z) * R.shape[1]
+                gains.append(float(np.sum(BtZ.T * R)))
+                errors.append((float(np.sum(R * (gram @ R))) + size - 2 * gains[-1]) / size)
+                self._update(BtZ)
+                advance(1)
+                if len(gains) > 1 and gains[-1] - gains[-2] < TOLERANCE * gains[-1]:
+                    break
+        return errors
+
+    def _update(self, BtZ: Double) -> None:
+        o, bits = self._old.shape
+        on_old, on_new, crossed = BtZ[bits:, :o] @ self._among, BtZ[bits:, o:], BtZ[:bits, o:]
+        self._D = procrustes(self._c2 * on_new - self._s2 * on_old @ self._F.T)
+        self._F = procrustes(self._s1 * self._seen @ crossed - self._s2 * on_old.T @ self._D.T)
