@@ -43,12 +43,13 @@ FORMULA = [
 SPEED = Case(1_000_000, 1280, "float32", 256, "4GB")
 SIZES = [Case(n, 1280, "float32", 256, "4GB", (f"--set=max_samples={n}",)) for n in (25_000, 50_000, 100_000, 200_000)]
 CLUSTER = Case(1_000_000, 1280, "float32", 1536, "4GB", ("--set=max_samples=30000", "--set=block_size=128"))
-QUICK_MEMORY = Case(6000, 5000, "float16", 320, "1GB", ("--set=n_branches=20",))
-QUICK_WIDE = Case(1000, 10_000, "float16", 128, "1GB")
+TREE = ("--set=dictionary=hierarchical", "--set=n_branches=8")
+QUICK_MEMORY = Case(2000, 1000, "float16", 64, "1GB", TREE)
+QUICK_WIDE = Case(300, 6000, "float16", 32, "1GB", TREE)
 QUICK_FORMULA = [Case(3000, 256, "float32", 64, "1GB")]
 QUICK_SPEED = Case(20_000, 1280, "float32", 256, "4GB")
-QUICK_SIZES = [Case(n, 256, "float32", 64, "4GB", (f"--set=max_samples={n}",)) for n in (2000, 4000)]
-QUICK_CLUSTER = Case(4000, 256, "float32", 64, "4GB")
+QUICK_SIZES = [Case(n, 64, "float32", 16, "4GB", (f"--set=max_samples={n}",)) for n in (1000, 2000)]
+QUICK_CLUSTER = Case(3000, 64, "float32", 16, "4GB")
 
 
 def watched(command: list[str], environment: dict[str, str] | None = None) -> tuple[float, float]:
@@ -133,14 +134,15 @@ def bounded(folder: Path, case: Case) -> str:
         rows.append(bounded_row(case, what, peak, counter.read(), seconds))
         print(rows[-1], flush=True)
     head = ["what", "bound", "peak", "peak / bound", "CPU time in products", "CPU seconds", "seconds"]
-    return f"{size_of(case)}.\n\n{report.table(head, rows)}"
+    return f"{size_of(case)}. CPU seconds are those of all cores.\n\n{report.table(head, rows)}"
 
 
 def bounded_row(case: Case, what: str, peak: float, products: Products, seconds: float) -> list[object]:
     """What ``bounded`` says of one command."""
     share = peak / memory.n_bytes(case.memory)
     in_products = f"{products.seconds / products.total:.0%}"
-    return [what, case.memory, memory.readable(peak), share, in_products, products.total, seconds]
+    times = f"{products.total:,.0f}", f"{seconds:,.0f}"
+    return [what, case.memory, memory.readable(peak), share, in_products, *times]
 
 
 def measure_formula(folder: Path, quick: bool) -> str:
