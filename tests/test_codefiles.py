@@ -92,6 +92,17 @@ def test_interrupted_work_goes_on_where_it_stopped(
     np.testing.assert_array_equal(read(tmp_path / name), encoder.hasher.transform(ROWS))
 
 
+def test_what_a_killed_process_half_wrote_is_no_shard(encoder: Encoder, source: Features, tmp_path: Path) -> None:
+    def kill() -> None:
+        (tmp_path / "codes.partial" / "store" / ".00000001.0123abcd.npy").write_bytes(b"half")
+        raise Stopped
+
+    with pytest.raises(Stopped):
+        codefiles.write(encoder, source, tmp_path / "codes", kill, shards=True)
+    write(encoder, source, tmp_path / "codes", shards=True)
+    assert sorted(os.listdir(tmp_path / "codes")) == [f"{number:08d}.npy" for number in range(5)]
+
+
 def test_rows_that_were_not_forced_to_disk_are_made_again(encoder: Encoder, source: Features, tmp_path: Path) -> None:
     begin(encoder, source, tmp_path / "c.npy")
     (tmp_path / "c.npy.partial" / "done").write_text("4096")

@@ -183,6 +183,11 @@ class Shards(Pieces):
         with replacing(self.path(number)) as temporary, temporary.open("wb") as file:
             np.save(file, codes)
 
+    def finish(self, target: Path) -> None:
+        for left in self._store().glob(".*"):  # by a process or worker that was killed while it wrote
+            left.unlink(missing_ok=True)
+        super().finish(target)
+
 
 class ZarrStore(Pieces):
     """A Zarr store with one chunk per piece."""
