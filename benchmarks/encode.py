@@ -2,8 +2,8 @@
 
     python benchmarks/encode.py speed | agreement
 
-Agreement is what 8-bit products change: bits that differ, and label precision of the first 100, on digits, GIST
-descriptors and the CNN's vectors.
+Agreement is what 8-bit products change: bits that differ, and label precision of the first 100, on digits and GIST
+descriptors.
 """
 
 import sys
@@ -12,7 +12,6 @@ from collections.abc import Callable
 
 import numpy as np
 import report
-import search
 
 from isch import datasets, nearest
 from isch.describe import GIST
@@ -80,11 +79,9 @@ def agreement() -> None:
     digits, pictures = datasets.load("mnist"), datasets.load("cifar10")
     some = np.random.default_rng(0).permutation(len(pictures.images))[:6000]
     gist = GIST().fit(pictures.images[some[:10]]).transform(pictures.images[some])
-    thumbnails, vectors = datasets.load("tiny-imagenet-60k"), search.kept("cnn", search.FEATURES["cnn"])
     sets = {
         "MNIST pixels": (digits.images[:12_000].reshape(12_000, -1).astype(np.float32), digits.labels[:12_000]),
         "GIST of CIFAR-10": (gist, pictures.labels[some]),
-        "CNN of thumbnails": (vectors[::5].astype(np.float32), np.asarray(thumbnails.labels)[::5]),
     }
     rows = [line for name, (X, y) in sets.items() for line in compared(name, X, np.asarray(y))]
     table = report.table(["features", "bits", "bits that differ", "precision@100, exact", "8-bit", "difference"], rows)

@@ -116,8 +116,7 @@ class Shortcut:
     def _plan(self, radius: int, n_queries: int, mask: Mask) -> Plan | None:
         """What is known before a search; None if a scan takes no time, or the radius is too large."""
         n, n_bytes = len(self.table), self.table.n_bytes
-        scanned = n if mask is None or mask.dtype == np.bool_ else len(mask)
-        scan = scan_cost(scanned, -(-n_bytes // 8), n_queries)
+        scan = scan_cost(_n_scanned(n, mask), -(-n_bytes // 8), n_queries)
         if radius >= self._too_far or n_queries * scan <= CALL_COST:
             return None
         return Plan(shapes.best(n, 8 * n_bytes, radius, MOST_MEMORY * n * n_bytes), radius, n_queries, scan)
@@ -127,6 +126,8 @@ class Shortcut:
         plan = self._plan(radius, n_queries, mask)
         if plan is None or (index := self._taken(plan)) is not None:
             return None if plan is None else index
+        if _n_scanned(len(self.table), mask) < len(self.table):
+            return None  # what pays for a filter is no measure of what pays for all rows
         if not self._pays(plan):
             self._missed += plan.saves
             return None
@@ -156,5 +157,9 @@ class Shortcut:
 
 def _rank(k: int, n_rows: int, mask: Mask) -> int:
     """The logarithm of the rank among all rows that the k-th of those allowed probably has."""
-    allowed = n_rows if mask is None or mask.dtype == np.bool_ else len(mask)
-    return (int(k) * n_rows // max(1, allowed)).bit_length()
+    return (int(k) * n_rows // max(1, _n_scanned(n_rows, mask))).bit_length()
+
+
+def _n_scanned(n_rows: int, mask: Mask) -> int:
+    """How many rows a scan reads: all, or those that a filter lists."""
+    return n_rows if mask is None or mask.dtype == np.bool_ else len(mask)
