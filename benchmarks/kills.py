@@ -63,8 +63,8 @@ def encoding_killed(folder: Path, case: Case, form: str, kills: int, chance: ran
     command, count = encoding(data, model, codes, "--log-json", *FORMS[form]), 0
     while count < kills and killed(command, folder / "log", "encoding", chance.uniform(0, seconds / 2)):
         count += 1
-    first = next(event for event in ran(command) if event["event"] == "begin")
-    there = f"the last run found {first['overall']:.0%} there"
+    missing = sum(event["total"] for event in ran(command) if event["event"] == "begin")
+    there = f"the last run found {1 - missing / case.rows:.0%} there"
     name = f"isch encode -o codes{form} {' '.join(FORMS[form])}".strip()
     return printed([f"{name}, {size_of(case)}", count, there, yes([content(codes) == content(whole)])])
 
@@ -75,10 +75,13 @@ def workers_lost(folder: Path, case: Case, count: int, chance: random.Random) ->
 
     data, whole, model = made(folder, case), folder / "whole.safetensors", folder / "lost.safetensors"
     lost, same = Counter[str](), list[bool]()
+    alone = dict(
+        os.environ
+    )  # a cluster sets OMP_NUM_THREADS in this process; BLAS rounds differently with fewer threads
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as running:
         command = fitting(case, data, model, f"--cluster={running.scheduler_address}", "--log-json")
         while lost.total() < count:
-            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=alone)
             delays = dict[str, float]()
             for event in map(json.loads, process.stderr or ()):
                 stage = event["stage"]
