@@ -2,8 +2,8 @@
 
     python benchmarks/encode.py speed | agreement
 
-Agreement is what 8-bit products change: bits that differ, and label precision of the first 100, on digits and GIST
-descriptors.
+Agreement is what 8-bit products change: bits that differ, and label precision of the first 100, on digits, GIST
+descriptors and CNN features.
 """
 
 import sys
@@ -14,7 +14,7 @@ import numpy as np
 import report
 
 from isch import datasets, nearest
-from isch.describe import GIST
+from isch.describe import describer
 from isch.hashing import quick
 from isch.hashing.isch import ISCH
 
@@ -76,16 +76,23 @@ Ratios of a bare float32 `X @ L` to `transform` (centre, project, threshold, pac
 
 def agreement() -> None:
     """Print and record what 8-bit products change."""
-    digits, pictures = datasets.load("mnist"), datasets.load("cifar10")
-    some = np.random.default_rng(0).permutation(len(pictures.images))[:6000]
-    gist = GIST().fit(pictures.images[some[:10]]).transform(pictures.images[some])
+    digits = datasets.load("mnist")
     sets = {
         "MNIST pixels": (digits.images[:12_000].reshape(12_000, -1).astype(np.float32), digits.labels[:12_000]),
-        "GIST of CIFAR-10": (gist, pictures.labels[some]),
+        "GIST of CIFAR-10": described("cifar10", "gist"),
+        "CNN of ImageNet thumbnails": described("tiny-imagenet", "cnn"),
     }
     rows = [line for name, (X, y) in sets.items() for line in compared(name, X, np.asarray(y))]
     table = report.table(["features", "bits", "bits that differ", "precision@100, exact", "8-bit", "difference"], rows)
     report.section("encode-agreement", f"## Encoding: what 8-bit products change\n\n{table}")
+
+
+def described(name: str, descriptor: str) -> tuple[np.ndarray, np.ndarray]:
+    """Features and labels of 6,000 pictures of a dataset, in no order."""
+    pictures = datasets.load(name)
+    some = np.random.default_rng(0).permutation(len(pictures.images))[:6000]
+    chosen = [pictures.images[int(row)] for row in some]
+    return describer(descriptor).fit(chosen[:10]).transform(chosen), np.asarray(pictures.labels)[some]
 
 
 def compared(name: str, X: np.ndarray, y: np.ndarray) -> list[list[object]]:
