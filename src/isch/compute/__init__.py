@@ -9,6 +9,8 @@ cluster.py    the workers of a Dask cluster
 connection.py the connection to one
 memory.py     a bound on memory
 checkpoint.py finished stages on disk
+products.py   blocks of rows times a matrix
+sparse.py     the same for sparse rows, tile by tile
 rows.py       the passes that many methods share
 work.py       what work costs
 speeds.py     how fast it is done
@@ -30,6 +32,7 @@ from isch.compute.passes import (
     refuse_unfinite,
     run,
 )
+from isch.compute.products import times
 from isch.compute.rows import TOO_LARGE, load, load_work, mean, mean_work, refuse_constant, row_sum, sample
 from isch.compute.threads import at_most, n_threads, parallel, together
 from isch.compute.work import EIGH_FLOPS, SVD_FLOPS, Size, Stage
@@ -66,6 +69,7 @@ __all__ = [
     "run",
     "sample",
     "single_threaded_blas",
+    "times",
     "together",
     "using",
 ]

@@ -201,10 +201,10 @@ class Unusable(Reduction[Bad]):
     label = "looking for NaN"
 
     def block(self, block: Block, start: int) -> Bad:
+        if finite(block):
+            return self.zero()
         rows = dense(block, np.float64)
         bad = beyond(rows)
-        if not bad.any():
-            return self.zero()
         return Bad(int(bad.sum()), start + int(bad.any(axis=1).argmax()), int(np.isfinite(rows[bad]).sum()))
 
     def zero(self) -> Bad:

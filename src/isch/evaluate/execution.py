@@ -80,21 +80,27 @@ class _Bench:
     dataset: Dataset
     cache: Path
     runs: list[Run]
-    _features: Features | None = None
+    _usable: bool = False  # whether no value is NaN or infinite
     _split: tuple[int, Material, Shared] | None = None  # the last one, with its seed
 
     def split(self, seed: int) -> tuple[Material, Shared]:
         """The split of a seed, and what its runs share."""
-        if self._features is None:
-            self._features = features_of(self.dataset, self.spec, self.cache)
-            compute.refuse_unfinite(self._features)
         if self._split is None or self._split[0] != seed:
-            self._split = None  # two splits at once could exceed the memory
+            self._split = None  # two splits at once could exceed the memory, as could one and all the features
+            features = self._opened()
             neighbours = max(measure(name).neighbours for name in self.experiment.measures)
             rule, scaling = SplitRule(**self.experiment.split), self.spec.normalise
-            ready = material(self.dataset, self._features, rule, scaling, seed, neighbours, self.cache)
+            ready = material(self.dataset, features, rule, scaling, seed, neighbours, self.cache)
             self._split = seed, ready, Shared.between(run for run in self.runs if run.seed == seed)
         return self._split[1:]
+
+    def _opened(self) -> Features:
+        """The features, which are usable."""
+        features = features_of(self.dataset, self.spec, self.cache)
+        if not self._usable:
+            compute.refuse_unfinite(features)
+            self._usable = True
+        return features
 
 
 def _attempt(bench: _Bench, run: Run, left: int, store: Store) -> Outcome:

@@ -3,6 +3,7 @@
 import hashlib
 import os
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,13 @@ from isch import features as sources
 from isch.errors import InputError, unknown
 from isch.evaluate import datasets, digest
 from isch.evaluate.datasets import Dataset
-from isch.evaluate.rankers import EuclideanRanker, SparseEuclideanRanker, SpooledEuclideanRanker, true_neighbours
+from isch.evaluate.rankers import (
+    EuclideanRanker,
+    SparseEuclideanRanker,
+    SpooledEuclideanRanker,
+    squares,
+    true_neighbours,
+)
 from isch.evaluate.ranking import Ranker, Truth
 from isch.evaluate.splits import SplitRule, split
 from isch.features import Block, Features, dense
@@ -164,5 +171,8 @@ def _normalised(database: Block, queries: Block, how: str) -> tuple[Features, An
 
 
 def _unit_sparse(matrix: Any) -> Any:
-    norms = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
-    return matrix.multiply((1 / np.maximum(norms, 1e-12))[:, None]).astype(np.float32)
+    """The rows at length one, with indices in common: there may be no room for further ones."""
+    scales, values = 1 / np.maximum(np.sqrt(squares(matrix)), 1e-12), np.empty(matrix.nnz, np.float32)
+    for scale, (start, stop) in zip(scales, pairwise(matrix.indptr), strict=True):
+        np.multiply(matrix.data[start:stop], scale, out=values[start:stop], casting="same_kind")
+    return csr_array((values, matrix.indices, matrix.indptr), shape=matrix.shape)

@@ -1,6 +1,7 @@
 """What ranks the database: codes by a distance between them or by real-valued queries, vectors by 2-norm or angle."""
 
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ from isch import compute, progress
 from isch.codes import Codes
 from isch.distances import HAMMING, Distance, Hamming
 from isch.evaluate.ranking import Ranker, block_queries
-from isch.features import Features, dense
+from isch.features import Block, Features, dense
 from isch.search import exact
 
 TIMED_QUERIES = 200  # queries that the speed of search is measured on
+ROWS_AT_ONCE = 4096  # of a sparse matrix whose lengths are wanted
 
 
 class CodeRanker:
@@ -100,15 +102,34 @@ class SparseEuclideanRanker:
     n_groups = None
 
     def __init__(self, queries: Any, items: Any) -> None:
-        self._queries, self._items = queries.astype(np.float32), items.astype(np.float32)
-        self._norms = np.asarray(self._items.multiply(self._items).sum(axis=1), np.float32).ravel()
+        self._queries, self._items = (rows.astype(np.float32, copy=False) for rows in (queries, items))
+        self._norms = squares(self._items).astype(np.float32)
         self.n_queries, self.n_items = queries.shape[0], items.shape[0]
 
     def distances(self, start: int, stop: int) -> NDArray[np.float32]:
         block = self._queries[start:stop]
-        own = np.asarray(block.multiply(block).sum(axis=1), np.float32).reshape(-1, 1)
-        products = np.asarray((self._items @ block.toarray().T).T)
-        return np.asarray(np.maximum(own - 2 * products + self._norms, 0), np.float32)
+        out = np.empty((self.n_items, block.shape[0]), np.float32)
+        compute.collect(Products(np.ascontiguousarray(block.toarray().T)), self._items, out)
+        out *= -2
+        out += self._norms[:, None]
+        out += squares(block).astype(np.float32)
+        return np.ascontiguousarray(np.maximum(out, 0, out=out).T)
+
+
+@dataclass(frozen=True)
+class Products(compute.Pass[NDArray[np.float32]]):
+    """Rows times a matrix."""
+
+    matrix: NDArray[np.float32]
+
+    def block(self, block: Block, _: int) -> NDArray[np.float32]:
+        return compute.times(block, self.matrix)
+
+
+def squares(rows: Any) -> NDArray[np.float64]:
+    """The squared length of each row of a CSR matrix, without a second matrix in memory."""
+    parts = (rows[start : start + ROWS_AT_ONCE] for start in range(0, rows.shape[0], ROWS_AT_ONCE))
+    return np.concatenate([part.multiply(part).sum(axis=1, dtype=np.float64) for part in parts])
 
 
 class SpooledEuclideanRanker:

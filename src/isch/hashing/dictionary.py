@@ -149,7 +149,7 @@ class Proxies(compute.Pass[NDArray[np.float32]]):
     label = "proxies"
 
     def block(self, block: Block, _: int) -> NDArray[np.float32]:
-        return np.asarray((block if issparse(block) else dense(block)) @ self.P) - self.offset
+        return compute.times(block, self.P) - self.offset
 
 
 def _cluster(Y: list[NDArray[np.float32]], tree: Tree, n_iter: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:

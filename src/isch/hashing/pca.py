@@ -140,7 +140,7 @@ class Coordinates(compute.Pass[NDArray[np.float32]]):
     def block(self, block: Block, _: int) -> NDArray[np.float32]:
         """A sparse block is not made dense."""
         if issparse(block):
-            values = np.asarray(block.astype(np.float32) @ self.matrix)
+            values = compute.times(block.astype(np.float32, copy=False), self.matrix)
             return np.asarray(values - (self.mean @ self.matrix).astype(np.float32))
         return np.asarray(centred(block, self.mean) @ self.matrix)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from isch import codes, compute
 from isch.codes import Codes
 from isch.errors import InputError
-from isch.features import Block, dense, finite
+from isch.features import Block, finite
 from isch.lazy import issparse
 
 Projector = Callable[[Block], NDArray[np.floating[Any]]]  # a function or an object of plain data, so that it pickles
@@ -29,7 +29,7 @@ class Linear:
     def __call__(self, block: Block) -> NDArray[np.floating[Any]]:
         if block.dtype == np.float64 and not issparse(block):
             return centred(block, self.mean) @ self.projection
-        values = np.asarray((block if issparse(block) else dense(block)) @ self.projection, np.float32)
+        values = compute.times(block, self.projection)
         values -= self._offset
         return values
 
