@@ -136,6 +136,25 @@ def nearest(scores: Matrix, half_norms: Matrix, labels: Labels) -> None:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def nearest_few(scores: Matrix, half_norms: Matrix, out: Labels) -> None:
+    """out_i = the centres with the smallest ‖c_j‖²/2 − x_i·c_j, nearest first; the lower number on ties."""
+    k = out.shape[1]
+    best = np.empty(k, np.float32)
+    for i in range(scores.shape[0]):
+        best[:] = np.inf
+        limit = best[k - 1]
+        for j in range(scores.shape[1]):
+            score = half_norms[j] - scores[i, j]
+            if score < limit:
+                place = k - 1
+                while place > 0 and best[place - 1] > score:
+                    best[place], out[i, place] = best[place - 1], out[i, place - 1]
+                    place -= 1
+                best[place], out[i, place] = score, j
+                limit = best[k - 1]
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def cluster_means(X: Matrix, order: Labels, borders: Labels, out: Matrix) -> None:
     """The mean of rows order[borders[c]:borders[c + 1]] for each c, in double precision."""
     total = np.empty(X.shape[1])

@@ -119,9 +119,19 @@ def test_a_measured_plan_estimates_the_time_and_is_json() -> None:
 
 
 def test_seconds_are_shared_by_whoever_runs_passes() -> None:
-    speeds = Speeds(products=10, solving=5, read=2, passes=4)
+    speeds = Speeds(products=10, solving=5, read=2, passes=4, moved=20)
     assert speeds.seconds(Stage("pass", products=40, read=6)) == 40 / 10 / 4 + 6 / 2
-    assert speeds.seconds(Stage("here", products=40, solving=5)) == 4 + 1
+    assert speeds.seconds(Stage("here", products=40, solving=5, moved=60)) == 4 + 1 + 3
+
+
+def test_walks_and_comparisons_are_planned_where_lambda_star_is_chosen() -> None:
+    chosen, given = (isch.ISCH(8, **options).plan(X, measured=False).stages for options in ({}, {"tau": 0.1}))
+    assert {"walks", "neighbours"} <= {stage.label for stage in chosen if stage.moved}
+    assert not {"walks", "neighbours"} & {stage.label for stage in given}
+
+
+def test_the_plan_names_what_the_program_itself_takes() -> None:
+    assert isch.LSH(8).plan(X, measured=False).as_dict()["program"] >= 10**7
 
 
 @pytest.mark.parametrize(

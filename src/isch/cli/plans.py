@@ -29,6 +29,7 @@ def lines(plan: "Plan") -> Iterator[str]:
     """A line per stage, then the whole, memory, disk, and the speeds that were measured."""
     from isch.compute.memory import readable
     from isch.compute.work import NOMINAL
+    from isch.hashing.plan import PROGRAM
 
     rows = [_row(list(same), plan) for _, same in groupby(plan.stages)]
     label = f"learning, {plan.passes} passes"
@@ -37,7 +38,8 @@ def lines(plan: "Plan") -> Iterator[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADS))]
     for first, *others in rows:
         yield f"{first:<{widths[0]}}" + "".join(f"  {x:>{w}}" for x, w in zip(others, widths[1:], strict=True))
-    yield f"memory: at most {readable(plan.bound)}; at least {readable(plan.least)} would do"
+    would_do = f"at least {readable(plan.least)} would do, besides {readable(PROGRAM)} for the program itself"
+    yield f"memory: at most {readable(plan.bound)}; {would_do}"
     disk = f"{readable(plan.temporary)} of temporary files, {readable(plan.model)} for the model"
     yield f"disk: {disk}, {readable(plan.kept)} for a checkpoint"
     speeds, known = plan.speeds, "assumed" if plan.speeds == NOMINAL else "measured"

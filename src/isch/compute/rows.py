@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch.compute import checkpoint, memory
-from isch.compute.passes import Arrays, Pass, Sum, collect, iterate, run
+from isch.compute.passes import Arrays, Pass, Sum, block_rows, collect, iterate, run
+from isch.compute.threads import n_threads
 from isch.compute.work import Size, Stage
 from isch.errors import InputError
 from isch.features import Block, Features, Subset, dense, finite
@@ -40,8 +41,10 @@ def load(features: Features, rows: NDArray[np.intp], mean: NDArray[np.float64]) 
 
 
 def load_work(size: Size, rows: int) -> Stage:
-    """What ``load`` costs: s rows of d values in single precision."""
-    return Stage("loading", read=size.bytes(rows), array=4 * rows * size.columns)
+    """What ``load`` costs: s rows of d values in single precision, by way of double precision."""
+    values, block = rows * size.columns, block_rows(size.columns) * size.columns
+    held = n_threads() * 12 * block
+    return Stage("loading", read=size.bytes(rows), array=4 * values, memory=held, moved=48 * values)
 
 
 def refuse_constant(features: Features) -> None:

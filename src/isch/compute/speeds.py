@@ -12,15 +12,16 @@ from isch.compute.rows import RowSum
 from isch.compute.threads import n_threads, parallel
 from isch.compute.work import SVD_FLOPS, Size, Speeds
 from isch.features import Features, Span
-from isch.lazy import linalg
+from isch.lazy import linalg, sparse
 
 PROBE_SECONDS = 0.3  # of each kind of work that is measured
 PROBE_COLUMNS = 4096  # of a product, at most
 
 
 def measured(features: Features, n_bits: int) -> Speeds:
-    """Speeds from about a second of real work: products of the shape of a block, a decomposition, reads of the file."""
-    return Speeds(_products(features.shape[1], n_bits), _solving(n_bits), _read(features), _passes(features))
+    """Speeds from about a second of work: products of the shape of a block, a decomposition, reads, sums of rows."""
+    here = _products(features.shape[1], n_bits), _solving(n_bits)
+    return Speeds(*here, _read(features), _passes(features), _moved())
 
 
 def _products(d: int, n_bits: int) -> float:
@@ -60,6 +61,14 @@ class Probe(RowSum):
 def _passes(features: Features) -> float:
     """Threads of whoever runs passes over these features, for each thread here."""
     return executor_for(features).n_threads() / n_threads()
+
+
+def _moved() -> float:
+    """Bytes per second of rows that are gathered and added up, as a step of a walk does."""
+    n, edges = 4096, 16
+    steps = (np.ones(n * edges, np.float32), (np.repeat(np.arange(n), edges), np.arange(n * edges) * 7919 % n))
+    P, Z = sparse.csr_array(steps, shape=(n, n)), np.ones((n, 256), np.float32)
+    return P.nnz * Z.shape[1] * Z.itemsize * _rounds_per_second(lambda: P @ Z)
 
 
 def _rounds_per_second(work: Callable[[], object]) -> float:

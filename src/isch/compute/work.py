@@ -40,6 +40,7 @@ class Stage:
     array: float = 0.0  # bytes of an array that lies in a file where memory is short
     memory: float = 0.0  # bytes that must be in memory meanwhile, besides the blocks of a pass
     kept: float = 0.0  # bytes that a checkpoint keeps of it
+    moved: float = 0.0  # bytes of rows that are compared, gathered and added up, where that takes time
 
 
 class Speeds(NamedTuple):
@@ -49,11 +50,13 @@ class Speeds(NamedTuple):
     solving: float = 5e9
     read: float = 1e9
     passes: float = 1.0  # how many times faster passes over features are than the same products here
+    moved: float = 5e9
 
     def seconds(self, stage: Stage) -> float:
         """About how long a stage takes."""
         sharing = self.passes if stage.read else 1.0
-        return stage.products / self.products / sharing + stage.solving / self.solving + stage.read / self.read
+        multiplying = stage.products / self.products / sharing + stage.solving / self.solving
+        return multiplying + stage.read / self.read + stage.moved / self.moved
 
 
 NOMINAL = Speeds()

@@ -15,6 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from isch import kmeans
 from isch.describe.base import unit_rows
 from isch.describe.codebook import Labels, Matrix, WordsDescriber, half_squares
 from isch.describe.sift import Local
@@ -105,27 +106,8 @@ def nearest_words(descriptors: Matrix, words: Matrix, k: int) -> Labels:
     step = max(1, BLOCK_VALUES // len(words))
     for start in range(0, len(descriptors), step):
         rows = slice(start, start + step)
-        _select(descriptors[rows] @ transposed, half_norms, out[rows])
+        kmeans.nearest_few(descriptors[rows] @ transposed, half_norms, out[rows])
     return out
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _select(scores: Matrix, half_norms: Matrix, out: Labels) -> None:
-    """The words with the smallest ‖w‖² / 2 − x·w of each row, given the products x·w."""
-    k = out.shape[1]
-    best = np.empty(k, np.float32)
-    for i in range(scores.shape[0]):
-        best[:] = np.inf
-        limit = best[k - 1]
-        for j in range(scores.shape[1]):
-            score = half_norms[j] - scores[i, j]
-            if score < limit:
-                place = k - 1
-                while place > 0 and best[place - 1] > score:
-                    best[place], out[i, place] = best[place - 1], out[i, place - 1]
-                    place -= 1
-                best[place], out[i, place] = score, j
-                limit = best[k - 1]
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"})  # type: ignore[untyped-decorator]

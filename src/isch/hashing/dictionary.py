@@ -47,9 +47,10 @@ def flat(X: NDArray[np.float32], n_atoms: int, n_iter: int, rng: np.random.Gener
 def flat_work(size: compute.Size, n_atoms: int, n_iter: int) -> list[compute.Stage]:
     """What loading s rows and ``flat`` cost: k-means in the original space."""
     s, d, _ = size
-    products = 2.0 * s * d * n_atoms * n_iter
+    products, moved = 2.0 * s * d * n_atoms * n_iter, n_iter * s * (4.0 * n_atoms + 8 * d)
     kept = 4 * n_atoms * d
-    return [compute.load_work(size, s), compute.Stage("k-means", products, memory=3 * kept, kept=kept)]
+    held = 3 * kept + 4 * compute.n_threads() * compute.block_rows(d) * n_atoms
+    return [compute.load_work(size, s), compute.Stage("k-means", products, memory=held, kept=kept, moved=moved)]
 
 
 def hierarchical(
@@ -75,12 +76,14 @@ def tree_work(size: compute.Size, tree: Tree, n_atoms: int, n_iter: int) -> list
     width = min(tree.projection_dim, d)
     proxies, held = width * tree.n_levels, 4 * s * width * (tree.n_levels + 1)
     labels = ["k-means", *(f"splitting, level {h}" for h in range(2, tree.n_levels + 1))]
-    once = 2.0 * s * width * tree.n_branches * n_iter
+    once, moved = 2.0 * s * width * tree.n_branches * n_iter, 8.0 * s * width * n_iter
     array, drawn = 4 * s * proxies, 8 * d * proxies
+    sums, added = 4 * compute.n_threads() * compute.block_rows(d) * d, 48.0 * s * d + 72.0 * n_atoms * d
+    atoms = 4 * n_atoms * d
     return [
         compute.Stage("proxies", 2.0 * s * d * proxies, read=size.bytes(), array=array, memory=drawn),
-        *(compute.Stage(label, once * 2**h, memory=held) for h, label in enumerate(labels)),
-        compute.Stage("atoms", 2.0 * s * d, read=size.bytes(), array=4 * n_atoms * d, kept=4 * n_atoms * d),
+        *(compute.Stage(label, once * 2**h, memory=held, moved=moved) for h, label in enumerate(labels)),
+        compute.Stage("atoms", read=size.bytes(), array=atoms, memory=sums, kept=atoms, moved=added),
     ]
 
 

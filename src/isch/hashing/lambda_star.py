@@ -11,6 +11,7 @@ by neighbours that were found with its help. So every second direction is judged
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,8 +70,11 @@ def work(n_rows: int, width: int, rank: int, n_bits: int) -> list[Stage]:
     """What ``choose`` costs for n rows in ``width`` directions, of which a block of codes uses ``rank``."""
     n = min(n_rows, SAMPLE_ROWS)
     held = 4 * n * (4 * width + 6 * neighbours.BLOCK_ROWS * n_threads())  # four matrices, and distances per thread
-    graph = Stage("neighbours", 1.0 * n**2 * min(width, WIDTH), memory=held)
-    return [graph, graph, *rotation.work(n, rank, n_bits, ROUNDS, "trying λ*") * len(TRIALS)]
+    graph = Stage("neighbours", 1.0 * n**2 * min(width, WIDTH), memory=held, moved=4.0 * n**2)
+    walks = [neighbours.walk_work(n, count) for count in (width, min(width, WIDTH) / 2, 2 * STARTS)]
+    (turned,) = rotation.work(n, rank, n_bits, ROUNDS, "trying λ*")
+    trial = replace(turned, products=turned.products + 2.0 * n * n_bits * (rank + STARTS), moved=80.0 * n * STARTS)
+    return [graph, graph, *(replace(walk, memory=held) for walk in walks), *[trial] * len(TRIALS)]
 
 
 def levelling(eigenvalues: Vector, variances: Vector) -> float:

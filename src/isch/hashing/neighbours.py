@@ -4,25 +4,30 @@ A walk that takes several steps reaches rows that are similar by way of others. 
 together than distances alone, and it needs no labels.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isch import compute
+from isch import compute, progress
 from isch.compute import single_threaded_blas
-from isch.lazy import sparse
+from isch.lazy import Lazy, sparse
+
+if TYPE_CHECKING:
+    from isch import kmeans
+else:
+    kmeans = Lazy("isch.kmeans")
 
 Matrix = NDArray[np.float32]
 
 NEIGHBOURS = 10  # per row
 STEPS = 8  # of a walk
 DECAY = 0.9  # weight of a step relative to the one before
-BLOCK_ROWS = 32  # rows whose distances to all others are in memory together, per thread
+SCORED_ROWS = 128  # rows that a thread compares with all others at once
+BLOCK_ROWS = 32  # starts of walks that are followed at once, each with numbers for all rows
 
 
 @dataclass(frozen=True)
@@ -55,32 +60,37 @@ def union(graphs: Sequence[Graph]) -> Graph:
 
 
 def nearest_rows(Z: Matrix, k: int) -> NDArray[np.intp]:
-    """The k nearest other rows of each row, (n, k), in no particular order."""
+    """The k nearest other rows of each row, (n, k), nearest first."""
     out = np.empty((len(Z), k), np.intp)
     with single_threaded_blas():  # threads of the matrix product would round differently
-        compute.collect(Nearest(Z, np.einsum("ij,ij->i", Z, Z), k), Z, out)
+        compute.collect(Nearest(Z, np.einsum("ij,ij->i", Z, Z) / 2, k), Z, out)
     return out
 
 
 @dataclass(frozen=True)
 class Nearest(compute.Pass[NDArray[np.intp]]):
-    """The k rows nearest to each row of a block, without the row itself."""
+    """The k rows nearest to each row of a block, without itself; few rows, because each is compared with all."""
 
     rows_: Matrix
-    squares: NDArray[np.float32]
+    half_squares: NDArray[np.float32]
     k: int
 
     label = "neighbours"
 
     def rows(self, _: int) -> int:
-        """Few, because each has a distance to all."""
-        return BLOCK_ROWS
+        return SCORED_ROWS
 
     def block(self, block: Any, start: int) -> NDArray[np.intp]:
-        distances = self.squares - 2 * (block @ self.rows_.T)
+        scores, out = block @ self.rows_.T, np.empty((len(block), self.k), np.intp)
         within = np.arange(len(block))
-        distances[within, start + within] = np.inf
-        return np.argpartition(distances, self.k - 1, axis=1)[:, : self.k]
+        scores[within, start + within] = -np.inf
+        kmeans.nearest_few(scores, self.half_squares, out)
+        return out
+
+
+def walk_work(n_rows: int, count: float) -> compute.Stage:
+    """What a walk costs that carries ``count`` numbers per row: each step adds them up over all edges."""
+    return compute.Stage("walks", moved=STEPS * 2.0 * NEIGHBOURS * n_rows * 4 * count)
 
 
 def shared_variance(network: Graph, Z: Matrix) -> NDArray[np.float64]:
@@ -88,8 +98,10 @@ def shared_variance(network: Graph, Z: Matrix) -> NDArray[np.float64]:
     chances = network.degrees / network.degrees.sum()
     centred = Z - chances @ Z
     reached = centred
-    for _ in range(STEPS):
-        reached = network.transitions @ reached
+    with progress.task("walks", STEPS, "steps") as advance:
+        for _ in range(STEPS):
+            reached = network.transitions @ reached
+            advance(1)
     return np.asarray(np.maximum(np.einsum("i,ij,ij->j", chances, centred, reached, dtype=np.float64), 0))
 
 
@@ -99,8 +111,13 @@ def reached_rows(network: Graph, starts: NDArray[np.intp], count: int) -> NDArra
     With M = Σ_t DECAY^(t−1) Pᵗ these are the largest entries of M after its columns are divided by the degrees.
     """
     back = sparse.csr_array(network.transitions.T)
-    parts = np.array_split(starts, math.ceil(len(starts) / BLOCK_ROWS))
-    return np.concatenate([_reached(back, network.degrees, part, count) for part in parts])
+    out = np.empty((len(starts), count), np.intp)
+    with progress.task("walks", len(starts), "rows") as advance:
+        for first in range(0, len(starts), BLOCK_ROWS):
+            some = starts[first : first + BLOCK_ROWS]
+            out[first : first + BLOCK_ROWS] = _reached(back, network.degrees, some, count)
+            advance(len(some))
+    return out
 
 
 def _reached(
@@ -115,4 +132,4 @@ def _reached(
         visits += np.float32(DECAY**step) * present
     visits /= degrees[:, None]
     visits[starts, np.arange(len(starts))] = -1
-    return np.argpartition(-visits.T, count - 1, axis=1)[:, :count].copy()  # a view would keep all of it in memory
+    return np.argpartition(-visits.T, count - 1, axis=1)[:, :count]

@@ -19,6 +19,7 @@ from isch.features import Features
 if TYPE_CHECKING:
     from isch.hashing.base import Hasher
 
+PROGRAM = 100 * 10**6  # bytes of the program itself, with its kernels and the buffers of matrix products
 LONG_SECONDS = 30  # a run that may take longer is measured first, where somebody watches
 
 
@@ -78,7 +79,7 @@ class Plan:
         stages = [asdict(stage) | {"seconds": self.speeds.seconds(stage)} for stage in self.stages]
         encoding = asdict(self.encoding) | {"seconds": self.speeds.seconds(self.encoding)}
         plain = ("bound", "least", "temporary", "model", "kept", "problems")
-        numbers = {name: getattr(self, name) for name in plain}
+        numbers = {name: getattr(self, name) for name in plain} | {"program": PROGRAM}
         return {**totals, **numbers, "speeds": self.speeds._asdict(), "stages": stages, "encoding": encoding}
 
 
@@ -117,9 +118,12 @@ def plan(
 
 
 def least_memory(size: Size, stages: tuple[Stage, ...]) -> int:
-    """About how many bytes learning takes, whatever lies in files: the stage that takes most, with its blocks."""
+    """About how many bytes learning takes, whatever lies in files: those of the stage that takes most.
+
+    A pass holds two blocks in single precision per thread, and those that were read ahead.
+    """
     threads, block = compute.n_threads(), compute.block_rows(size.columns) * size.columns
-    blocks = threads * 3 * 4 * block + (2 * threads + 1) * size.item * block
+    blocks = threads * 2 * 4 * block + (2 * threads + 1) * size.item * block
     return int(max((stage.memory + (blocks if stage.read else 0) for stage in stages), default=0))
 
 
