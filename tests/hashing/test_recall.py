@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 
 import isch
 from isch.errors import ParameterError
-from isch.hashing import recall
+from isch.hashing import levels, recall, rotation
 
 DIGITS: NDArray[np.float32] = load_digits().data.astype(np.float32)
 
@@ -21,9 +21,20 @@ def learned(n_bits: int, X: Any = DIGITS, **options: Any) -> isch.ISCH:
     return isch.ISCH(n_bits, objective="neighbours", n_iter=10, **options).fit(X)
 
 
-@pytest.fixture(scope="module")
-def fitted() -> isch.ISCH:
-    return learned(96)
+@pytest.fixture(scope="module", params=["signs", "levels"])
+def fitted(request: pytest.FixtureRequest) -> isch.ISCH:
+    """Bits are signs, or several thresholds per direction."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recall, "SHARES" if request.param == "levels" else "THRESHOLDS", ())
+        patch.setattr(recall, "LEAST_ROWS", 2)
+        hasher = learned(96)
+    assert hasattr(hasher, "thresholds_") == (request.param == "levels")
+    return hasher
+
+
+def unshifted(hasher: isch.ISCH) -> Any:
+    """z of the digits, from z − t."""
+    return hasher.project(DIGITS) + recall.thresholds(hasher)
 
 
 def squared(A: Any, B: Any) -> Any:
@@ -42,15 +53,16 @@ def test_values_keep_products_of_the_directions_used(fitted: isch.ISCH) -> None:
     r, scale = len(fitted.eigenvalues_), 96 / (fitted.unit_ or 0) ** 2
     np.testing.assert_allclose(values[:r], scale, rtol=1e-4)
     np.testing.assert_allclose(values[r:], 0, atol=1e-4 * scale)
-    np.testing.assert_allclose((fitted.project(DIGITS) ** 2).mean(), 1, rtol=1e-4)
+    np.testing.assert_allclose((unshifted(fitted) ** 2).mean(), 1, rtol=1e-4)
 
 
 def test_factors_follow_their_formula(fitted: isch.ISCH) -> None:
-    factors, z = fitted.factors(DIGITS), fitted.project(DIGITS)
+    factors, z = fitted.factors(DIGITS), unshifted(fitted)
+    bits = np.unpackbits(fitted.transform(DIGITS), axis=1) * 2.0 - 1
     assert (factors.dtype, factors.shape) == (np.float16, (len(DIGITS), 2))
     lengths = ((DIGITS - fitted.mean_) ** 2).sum(axis=1) / (fitted.unit_ or 0) ** 2
     np.testing.assert_allclose(factors[:, 0], lengths, rtol=1e-3)
-    np.testing.assert_allclose(factors[:, 1], (z * z).sum(axis=1) / np.abs(z).sum(axis=1), rtol=1e-3)
+    np.testing.assert_allclose(factors[:, 1], (z * z).sum(axis=1) / (z * bits).sum(axis=1), rtol=1e-3)
 
 
 def test_estimates_are_near_the_distances_and_a_row_is_near_itself(fitted: isch.ISCH) -> None:
@@ -80,13 +92,37 @@ def test_it_finds_more_neighbours_than_codes_alone_and_than_meaning() -> None:
     assert by_factors > by_meaning + 0.1
 
 
-def test_the_number_of_directions_follows_the_sample() -> None:
-    """Where all neighbourhoods are in 8 of 64 directions, few directions are chosen; where in all, all are."""
+def test_directions_and_thresholds_follow_the_sample() -> None:
+    """Where all neighbourhoods are in 8 of 64 directions, few are chosen, finely; where in all, all are, by signs."""
     rng = np.random.default_rng(0)
     steep = (rng.standard_normal((1500, 64)) * np.r_[np.full(8, 5.0), np.full(56, 0.2)]).astype(np.float32)
     level = rng.standard_normal((1500, 64)).astype(np.float32)
-    assert recall.n_directions(steep, 64, rng) <= 32
-    assert recall.n_directions(level, 64, rng) == 64
+    assert recall.allocation(steep, 64, rng).directions <= 16
+    assert recall.allocation(steep, 64, rng).learn is levels.learn
+    assert recall.allocation(level, 64, rng) == (64, rotation.learn)
+    assert recall.allocation(level[:99], 64, rng) == (64, rotation.learn)
+
+
+def test_trying_thresholds_changes_no_codes_that_are_signs(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(0).standard_normal((500, 40)).astype(np.float32)
+    hasher = learned(32, X)
+    assert not hasattr(hasher, "thresholds_")
+    monkeypatch.setattr(recall, "THRESHOLDS", ())
+    np.testing.assert_array_equal(hasher.projection_, learned(32, X).projection_)
+
+
+def test_thresholds_find_more_neighbours_than_signs(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((3000, 40)) * 0.9 ** np.arange(40)).astype(np.float32)
+    base, queries = X[200:], X[:200]
+    true, by = squared(queries, base), {}
+    for name in ("levels", "signs"):
+        hasher = learned(96, base)
+        assert hasattr(hasher, "thresholds_") == (name == "levels")
+        factors = hasher.factors(base)
+        by[name] = found(isch.nearest_estimated(hasher, queries, hasher.transform(base), factors, 10)[1], true)
+        monkeypatch.setattr(recall, "THRESHOLDS", ())
+    assert by["levels"] > by["signs"] + 0.03
 
 
 def test_sparse_rows_and_files_have_the_factors_of_the_array(fitted: isch.ISCH, tmp_path: Path) -> None:
@@ -100,7 +136,35 @@ def test_models_are_saved_with_the_unit(fitted: isch.ISCH, tmp_path: Path) -> No
     fitted.save(tmp_path / "m")
     again: Any = isch.load(tmp_path / "m")
     np.testing.assert_array_equal(again.factors(DIGITS), fitted.factors(DIGITS))
+    np.testing.assert_array_equal(again.transform(DIGITS), fitted.transform(DIGITS))
     assert again.lambda_star_ is None
+
+
+def test_a_rounded_model_keeps_thresholds(fitted: isch.ISCH, tmp_path: Path) -> None:
+    fitted.compressed(4, DIGITS).save(tmp_path / "m")
+    small: Any = isch.load(tmp_path / "m")
+    assert np.unpackbits(small.transform(DIGITS) ^ fitted.transform(DIGITS)).mean() < 0.05
+    both = [isch.nearest_estimated(h, DIGITS[:99], h.transform(DIGITS), h.factors(DIGITS), 10) for h in (small, fitted)]
+    rounded, whole = (found(near, squared(DIGITS[:99], DIGITS)) for _, near in both)
+    assert rounded > whole - 0.03
+
+
+def test_bits_are_the_signs_of_values_for_every_kind_of_rows(fitted: isch.ISCH, tmp_path: Path) -> None:
+    import dask.array
+
+    np.save(tmp_path / "x.npy", DIGITS)
+    codes = fitted.transform(DIGITS)
+    np.testing.assert_array_equal(np.packbits(fitted.project(DIGITS) >= 0, axis=1), codes)
+    np.testing.assert_array_equal(fitted.transform(tmp_path / "x.npy"), codes)
+    np.testing.assert_array_equal(fitted.transform(dask.array.from_array(DIGITS, chunks=(500, 64))), codes)
+    for other in (csr_array(DIGITS), DIGITS.astype(np.float64)):
+        assert np.unpackbits(fitted.transform(other) ^ codes).mean() < 1e-4
+    assert np.unpackbits(fitted.transform(DIGITS, exact=False) ^ codes).mean() < 0.02
+
+
+def test_another_fit_forgets_thresholds(fitted: isch.ISCH) -> None:
+    again = copy(fitted).set_params(objective="meaning").fit(DIGITS[:300])
+    assert not hasattr(again, "thresholds_")
 
 
 @pytest.mark.parametrize("n_bits", [1, 5, 64, 200, 600])
@@ -110,8 +174,17 @@ def test_any_number_of_bits(n_bits: int) -> None:
     assert len(hasher.eigenvalues_) <= min(n_bits, hasher.rank_ or 0)
 
 
+def test_blocks_of_bits_have_thresholds_of_their_own() -> None:
+    hasher = learned(96, block_size=24)
+    assert hasher.thresholds_.shape == (96,)
+    values = np.linalg.eigvalsh(hasher.projection_.astype(np.float64) @ hasher.projection_.T)[::-1]
+    np.testing.assert_allclose(values[: len(hasher.eigenvalues_)], 96 / (hasher.unit_ or 0) ** 2, rtol=1e-4)
+    near = isch.nearest_estimated(hasher, DIGITS[:99], hasher.transform(DIGITS), hasher.factors(DIGITS), 10)[1]
+    assert found(near, squared(DIGITS[:99], DIGITS)) > 0.6
+
+
 def test_far_rows_and_the_mean_itself_have_finite_factors(fitted: isch.ISCH) -> None:
-    extreme = np.stack([fitted.mean_, fitted.mean_ + 1e9]).astype(np.float64)
+    extreme = fitted.mean_ + np.array([0, 1e9, 1e25, 1e-9])[:, None]
     factors = fitted.factors(extreme)
     assert np.isfinite(factors).all()
     assert factors[0, 0] == 0

@@ -15,14 +15,15 @@ from isch.hashing import recall
 from isch.search.rerank import Stage
 
 RNG = np.random.default_rng(0)
-X = (RNG.standard_normal((900, 24)) * np.linspace(2, 0.3, 24) * RNG.uniform(0.5, 2, (900, 1))).astype(np.float32)
+X = (RNG.standard_normal((900, 24)) * 0.8 ** np.arange(24) * RNG.uniform(0.8, 1.2, (900, 1))).astype(np.float32)
 Q = X[:30] + np.float32(0.05)
 HASHER = isch.ISCH(40, objective="neighbours", n_iter=10).fit(X)
+assert hasattr(HASHER, "thresholds_")
 
 
 def estimates() -> Any:
     """Squared distances (queries, rows) by the formula of hashing/recall.py, spelt out."""
-    z = HASHER.project(Q)
+    z = HASHER.project(Q) + HASHER.thresholds_
     bits = np.unpackbits(HASHER.transform(X), axis=1, count=40) * 2.0 - 1
     a, c = HASHER.factors(X).astype(np.float64).T
     u = HASHER.unit_ or 0

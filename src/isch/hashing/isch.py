@@ -25,10 +25,10 @@ from isch import compute
 from isch.compute import Size, Stage
 from isch.errors import InputError, IschWarning, ParameterError
 from isch.features import Features, Subset
-from isch.hashing import diagnostics, dictionary, lambda_star, nested, pca, recall, rotation, spectrum
+from isch.hashing import blocks, diagnostics, dictionary, lambda_star, nested, pca, recall, rotation, spectrum
 from isch.hashing.base import LinearHasher
 from isch.hashing.dictionary import Atoms, Tree
-from isch.hashing.projecting import Linear, Projecting
+from isch.hashing.projecting import Linear, Projecting, Projector
 from isch.hashing.spectrum import Spectrum
 from isch.learned import Array, Expected, Optional
 from isch.parameters import BITS, POSITIVE, Interval, StrOptions
@@ -122,6 +122,7 @@ class ISCH(LinearHasher):
         "lambda_star_": Optional(float),
         "tau_": Optional(float),
         "unit_": Optional(float),
+        "thresholds_": Optional(Array("float32", "m")),
         "block_size_": int,
         "block_overlap_": float,
         "quantization_errors_": list,
@@ -132,6 +133,7 @@ class ISCH(LinearHasher):
     lambda_star_: float | None  # None where no direction is weighted
     tau_: float | None
     unit_: float | None  # the length in which factors are given
+    thresholds_: NDArray[np.float32]  # of the bits; only where they are not all zero (levels.py)
 
     def __init__(
         self,
@@ -247,15 +249,17 @@ class ISCH(LinearHasher):
         self.dictionary_ = self._learn_dictionary(sample, rng)
         self.spectrum_kind_ = self._spectrum_kind(self.dictionary_.shape)
         found = compute.checkpoint.stage("spectrum", rng, lambda: self._decompose(self.dictionary_, rng).arrays())
-        self._rotate(self._weighed(Spectrum.of(*found), sample, rng), sample, rng)
+        learn = nested.learn if self.nested else rotation.learn
+        self._rotate(self._weighed(Spectrum.of(*found), sample, rng), sample, rng, learn)
 
     def _fit_neighbours(self, features: Features, rng: np.random.Generator) -> None:
         """The same with principal directions and f ≡ 1."""
-        self.mean_, pairs = recall.principal_pairs(features, self.n_bits, rng)
+        self.mean_, pairs, learn = recall.principal_pairs(features, self.n_bits, rng)
         vars(self).pop("dictionary_", None)  # of an earlier fit
         self.dictionary_kind_, self.n_atoms_asked_, self.n_atoms_, self.spectrum_kind_ = "none", 0, 0, "principal"
         self.lambda_star_ = self.tau_ = None
-        self._rotate(self._blocked(pairs), Subset(features, compute.sample(features, self.max_samples, rng)), rng)
+        sample = Subset(features, compute.sample(features, self.max_samples, rng))
+        self._rotate(self._blocked(pairs), sample, rng, learn)
 
     def _blocked(self, pairs: Spectrum) -> Spectrum:
         """The pairs in blocks, and what is known of them."""
@@ -347,7 +351,7 @@ class ISCH(LinearHasher):
         compute.collect(Projecting(Linear(self.mean_, W), rows.where), rows, Z)
         return Z
 
-    def _rotate(self, pairs: Spectrum, sample: Features, rng: np.random.Generator) -> None:
+    def _rotate(self, pairs: Spectrum, sample: Features, rng: np.random.Generator, learn: blocks.Learn) -> None:
         """L = W R block by block, and what the codes look like."""
         self.block_overlap_ = diagnostics.block_overlap(pairs.eigenvectors, pairs.blocks)
         W = pairs.eigenvectors  # nobody needs them any more, and there may be no room for both
@@ -355,32 +359,14 @@ class ISCH(LinearHasher):
             W *= spectrum.weights(pairs.eigenvalues, self.lambda_star_).astype(np.float32)
         Z, scale = self._unit_scale(W, sample, rng)
         self.unit_ = math.sqrt(self.n_bits) / scale if self.objective == "neighbours" else None
-        self.projection_ = np.empty((len(W), self.n_bits), np.float32)
-        signs = compute.memory.empty((len(Z), self.n_bits), np.bool_)
-        self.quantization_errors_ = []
-        parts = np.array_split(np.arange(self.n_bits), len(pairs.blocks))
-        for number, (block, bits) in enumerate(zip(pairs.blocks, parts, strict=True), 1):
-            coordinates = np.ascontiguousarray(Z[:, block])
-            R, errors = self._learn_rotation(coordinates, len(bits), rng, f"rotation {number} of {len(parts)}")
-            self.projection_[:, bits] = W[:, block] @ R
-            signs[:, bits] = coordinates @ R >= 0
-            self.quantization_errors_.append(errors)
-        self.block_size_ = len(parts[0])
-        self.bit_balance_, self.bit_correlation_ = diagnostics.bit_statistics(signs)
+        found = blocks.learn(W, Z, pairs, learn, self.n_iter, self.n_bits, rng)
+        self.projection_, self.quantization_errors_ = found.projection, found.errors
+        vars(self).pop("thresholds_", None)  # of an earlier fit
+        if found.thresholds is not None:
+            self.thresholds_ = found.thresholds
+        self.block_size_ = found.block_size
+        self.bit_balance_, self.bit_correlation_ = diagnostics.bit_statistics(found.signs)
         diagnostics.warn_of_collapse(self.bit_balance_)
-
-    def _learn_rotation(
-        self, Z: NDArray[np.float32], n_bits: int, rng: np.random.Generator, label: str
-    ) -> tuple[NDArray[np.float32], list[float]]:
-        """R of one block, and the errors on the way."""
-
-        def learned() -> tuple[NDArray[Any], ...]:
-            learn = nested.learn if self.nested else rotation.learn
-            found = learn(Z, self.n_iter, rng, label=label, n_bits=n_bits)
-            return found.matrix.astype(np.float32), np.array(found.errors, np.float64)
-
-        R, errors = compute.checkpoint.stage(label.replace(" ", "-"), rng, learned)
-        return R, errors.tolist()
 
     def _unit_scale(
         self, W: NDArray[np.float32], sample: Features, rng: np.random.Generator
@@ -391,6 +377,9 @@ class ISCH(LinearHasher):
         Z *= scale
         W *= scale
         return Z, float(scale)
+
+    def _projector(self) -> Projector:
+        return Linear(self.mean_, self.projection_, getattr(self, "thresholds_", None))
 
     def _learned(self) -> dict[str, Any]:
         learned = super()._learned()

@@ -17,18 +17,27 @@ Projector = Callable[[Block], NDArray[np.floating[Any]]]  # a function or an obj
 
 
 class Linear:
-    """z = x L − μ L. Double precision is centred before it is rounded to single, which copies the block once."""
+    """z = x L − μ L, minus thresholds if there are any.
+
+    Double precision is centred before it is rounded to single, which copies the block once.
+    """
 
     notices = True  # a product with NaN or infinity is never finite
 
-    def __init__(self, mean: NDArray[np.float64], projection: NDArray[np.float32]) -> None:
+    def __init__(
+        self,
+        mean: NDArray[np.float64],
+        projection: NDArray[np.float32],
+        thresholds: NDArray[np.float32] | None = None,
+    ) -> None:
         self.mean = mean
         self.projection = projection
-        self._offset = mean.astype(np.float32) @ projection
+        self.thresholds = np.float32(0) if thresholds is None else thresholds
+        self._offset = mean.astype(np.float32) @ projection + self.thresholds
 
     def __call__(self, block: Block) -> NDArray[np.floating[Any]]:
         if block.dtype == np.float64 and not issparse(block):
-            return centred(block, self.mean) @ self.projection
+            return np.asarray(centred(block, self.mean) @ self.projection - self.thresholds)
         values = compute.times(block, self.projection)
         values -= self._offset
         return values

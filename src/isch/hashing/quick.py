@@ -37,7 +37,7 @@ def available() -> bool:
 
 
 class ByteLinear:
-    """z ≈ (x − μ) L from a linear projector, by 8-bit products.
+    """z ≈ (x − μ) L, minus thresholds, from a linear projector, by 8-bit products.
 
     Sparse rows go the exact way. Rows that are not finite become NaN.
     """
@@ -78,6 +78,8 @@ class ByteLinear:
                 whole = n == step and len(self._scales[columns]) == PANEL
                 products = numkong.dots_packed(rounded[:n], panel, out=room if whole else None)
                 scale(np.asarray(products), scales, self._scales[columns], values[start : start + n, columns])
+        if self._exact.thresholds.any():
+            values -= self._exact.thresholds
         return values
 
 

@@ -6,7 +6,7 @@ the values z = Rᵀ Vᵀ (x − μ) √m / u have a mean square of 1. R has orth
 of q − μ and x − μ in the r directions. Bits b = sign z estimate it as RaBitQ does (Gao, Long 2024, *RaBitQ: quantizing
 high-dimensional vectors with a theoretical error bound*):
 
-    ⟨z_q, z_x⟩ ≈ c ⟨z_q, b⟩,   c = ‖z_x‖² / ⟨z_x, b⟩ = ‖z_x‖² / Σ|z_x|,
+    ⟨z_q, z_x⟩ ≈ c ⟨z_q, b⟩,   c = ‖z_x‖² / ⟨z_x, b⟩,
 
 which is exact for q = x. With a = ‖x − μ‖² / u², of all directions,
 
@@ -15,11 +15,13 @@ which is exact for q = x. With a = ‖x − μ‖² / u², of all directions,
 (a, c) are the factors of an item, 4 bytes in half precision.
 
 r is the number of directions whose codes find most of the true neighbours in a sample. Fewer directions than bits
-describe the strong directions more finely and forget the others.
+describe the strong directions more finely and forget the others: by signs along a tight frame R, or by several
+thresholds per direction (levels.py), b = sign(z − t). The sample chooses between the two, too. ``project`` gives z − t.
 """
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +30,9 @@ from isch import compute
 from isch.compute import Size, Stage, single_threaded_blas
 from isch.errors import ParameterError
 from isch.features import Block, Features, dense
-from isch.hashing import pca, rotation
+from isch.hashing import levels, pca, rotation
 from isch.hashing.base import LinearHasher
+from isch.hashing.blocks import Learn
 from isch.hashing.pca import Principal
 from isch.hashing.projecting import Projecting, centred
 from isch.hashing.spectrum import Spectrum
@@ -42,25 +45,38 @@ Matrix = NDArray[np.float32]
 Factors = NDArray[np.float16]  # (n, 2): a and c
 
 N_FACTORS = 2
-SHARES = (1.0, 0.75, 0.5, 0.35, 0.25)  # directions per bit that are tried
+SHARES = (1.0, 0.75, 0.5, 0.35, 0.25)  # directions per bit that are tried with signs
+THRESHOLDS = (2, 3, 4, 6)  # per direction that are tried
 WIDTH = 512  # directions in which neighbours are looked for
 SAMPLE_ROWS, QUERIES, NEIGHBOURS = 10_000, 500, 10
 LEAST_ROWS = 100  # fewer have no neighbourhoods to speak of
 ROUNDS = 8  # of the rotation of a trial
+LEAST_COSINE = 0.05  # of z and its bits, as c takes it: rows next to the mean have bits that say nothing of them
 
 
-def principal_pairs(features: Features, n_bits: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], Spectrum]:
-    """(μ, the principal directions that ``n_bits`` bits use, with the variances as eigenvalues)."""
+class Allocation(NamedTuple):
+    """How many directions bits describe, and how R is learned."""
+
+    directions: int
+    learn: Learn  # rotation.learn: signs; levels.learn: thresholds
+
+
+def principal_pairs(
+    features: Features, n_bits: int, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], Spectrum, Learn]:
+    """(μ, the principal directions that ``n_bits`` bits use, with the variances as eigenvalues, how to learn R)."""
     wide = pca.spanning(features, max(n_bits, WIDTH), rng)
     rows = compute.sample(features, SAMPLE_ROWS, rng)
-    r = n_directions(pca.project_rows(features, rows, wide), n_bits, rng)
-    return wide.mean, _spectrum(wide, r)
+    chosen = allocation(pca.project_rows(features, rows, wide), n_bits, rng)
+    return wide.mean, _spectrum(wide, chosen.directions), chosen.learn
 
 
 def work(size: Size, n_bits: int) -> list[Stage]:
     """What ``principal_pairs`` costs."""
     rows, width = min(size.rows, SAMPLE_ROWS), min(size.columns, max(n_bits, WIDTH))
     trials = rotation.work(rows, min(n_bits, width), n_bits, ROUNDS * len(SHARES), "trying directions")
+    for k in THRESHOLDS:
+        trials += levels.work(rows, min(n_bits // k, width), n_bits, ROUNDS, "trying directions")
     return [*pca.work(size, width), pca.project_work(size, rows, width), *trials]
 
 
@@ -70,22 +86,24 @@ def _spectrum(wide: Principal, r: int) -> Spectrum:
     return Spectrum(kept, wide.directions[:, :r].astype(np.float32), (r,), share, float(kept.mean()), rank)
 
 
-def n_directions(Z: Matrix, n_bits: int, rng: np.random.Generator) -> int:
-    """r, for sample rows Z (n, p) in the coordinates of the principal directions, strongest first."""
+def allocation(Z: Matrix, n_bits: int, rng: np.random.Generator) -> Allocation:
+    """The best for sample rows Z (n, p) in the coordinates of the principal directions, strongest first."""
     n, most = len(Z), int(min(n_bits, Z.shape[1]))
-    trials = list(dict.fromkeys(max(1, round(share * most)) for share in SHARES))
-    if n < LEAST_ROWS or len(trials) == 1:
-        return most
+    trials = [Allocation(max(1, round(share * most)), rotation.learn) for share in SHARES]
+    if n < LEAST_ROWS or n_bits == 1:
+        return trials[0]
+    trials += [Allocation(max(1, min(round(n_bits / k), most)), levels.learn) for k in THRESHOLDS]
     queries = np.sort(rng.permutation(n)[:QUERIES])
-    squares = np.einsum("ij,ij->i", Z, Z)
+    squares, others = np.einsum("ij,ij->i", Z, Z), rng.spawn(1)[0]
     with single_threaded_blas():  # threads of the matrix product would round differently
         wanted = _nearest(squares - 2 * (Z[queries] @ Z.T), queries)
-        found = []
-        for r in trials:
-            inner = _estimated(np.ascontiguousarray(Z[:, :r]), queries, n_bits, rng)
+        found = {}
+        for trial in dict.fromkeys(trials):
+            source = rng if trial.learn is rotation.learn else others
+            inner = _estimated(np.ascontiguousarray(Z[:, : trial.directions]), queries, trial.learn, n_bits, source)
             near = _nearest(squares - 2 * inner, queries)
-            found.append(sum(len(np.intersect1d(*both)) for both in zip(wanted, near, strict=True)))
-    return trials[int(np.argmax(found))]
+            found[trial] = sum(len(np.intersect1d(*both)) for both in zip(wanted, near, strict=True))
+    return max(found, key=lambda trial: found[trial])
 
 
 def _nearest(distances: Matrix, queries: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -94,19 +112,28 @@ def _nearest(distances: Matrix, queries: NDArray[np.intp]) -> NDArray[np.intp]:
     return np.argpartition(distances, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
 
 
-def _estimated(Z: Matrix, queries: NDArray[np.intp], n_bits: int, rng: np.random.Generator) -> Matrix:
+def _estimated(Z: Matrix, queries: NDArray[np.intp], learn: Learn, n_bits: int, rng: np.random.Generator) -> Matrix:
     """c ⟨z_q, b⟩ after a short search for a rotation: about ⟨z_q, z_x⟩."""
-    R = rotation.learn(Z, ROUNDS, rng, label="trying directions", n_bits=n_bits).matrix.astype(np.float32)
-    values = Z @ R
-    bits = np.where(values >= 0, np.float32(1), np.float32(-1))
-    return np.asarray(values[queries] @ bits.T * corrections(values))
+    found = learn(Z, ROUNDS, rng, label="trying directions", n_bits=n_bits)
+    values = Z @ found.matrix.astype(np.float32)
+    limits = np.asarray(0 if found.thresholds is None else found.thresholds, np.float32)
+    bits = np.where(values >= limits, np.float32(1), np.float32(-1))
+    return np.asarray(values[queries] @ bits.T * corrections(values - limits, limits))
 
 
-def corrections(values: Matrix) -> Matrix:
-    """c = ‖z‖² / Σ|z| of each row."""
-    lengths = np.abs(values).sum(axis=1)
-    squares = np.einsum("ij,ij->i", values, values)
-    return np.asarray(squares / np.maximum(lengths, np.finfo(np.float32).tiny), np.float32)
+def corrections(values: Matrix, limits: Matrix) -> Matrix:
+    """c = ‖z‖² / ⟨z, b⟩ of each row, from z − t and t."""
+    z = values + limits
+    squares = np.minimum(np.einsum("ij,ij->i", z, z), np.finfo(np.float32).max)
+    products = np.where(values >= 0, z, -z).sum(axis=1)
+    least = np.float32(LEAST_COSINE * math.sqrt(z.shape[1])) * np.sqrt(squares)
+    return np.asarray(squares / np.maximum(np.maximum(products, least), np.finfo(np.float32).tiny), np.float32)
+
+
+def thresholds(hasher: "Hasher") -> Matrix:
+    """t (m,), or zero where bits are signs. ``project`` gives z − t."""
+    found = getattr(hasher, "thresholds_", None)
+    return np.asarray(0 if found is None else found, np.float32)
 
 
 def factors(hasher: "Hasher", X: Any) -> Factors:
@@ -114,7 +141,7 @@ def factors(hasher: "Hasher", X: Any) -> Factors:
     hasher._check_fitted()
     features = checked(hasher)._open_fitted(X)
     out = np.empty((len(features), N_FACTORS), np.float16)
-    compute.collect(Factoring(hasher._projecting(features), Lengths.of(hasher)), features, out)
+    compute.collect(Factoring(hasher._projecting(features), Lengths.of(hasher), thresholds(hasher)), features, out)
     return out
 
 
@@ -148,9 +175,9 @@ class Lengths:
         return np.asarray(np.einsum("ij,ij->i", shifted, shifted))
 
 
-def paired(lengths: Matrix, values: Matrix) -> Factors:
-    """The factors of rows, from their squared lengths and values; at most what half precision holds."""
-    both = np.stack([lengths, corrections(values)], axis=1)
+def paired(lengths: Matrix, values: Matrix, limits: Matrix) -> Factors:
+    """The factors of rows, from squared lengths, z − t and t; at most what half precision holds."""
+    both = np.stack([lengths, corrections(values, limits)], axis=1)
     return np.minimum(both, np.finfo(np.float16).max).astype(np.float16)
 
 
@@ -160,11 +187,12 @@ class Factoring(compute.Pass[Factors]):
 
     projecting: Projecting
     lengths: Lengths
+    limits: Matrix
 
     label = "factors"
 
     def block(self, block: Block, start: int) -> Factors:
-        return paired(self.lengths(block), self.projecting.block(block, start))
+        return paired(self.lengths(block), self.projecting.block(block, start), self.limits)
 
 
 def squared_distances(hasher: "Hasher", lengths: Matrix, inner: Matrix, factors: Matrix) -> Matrix:

@@ -28,6 +28,7 @@ class Rotation:
 
     matrix: NDArray[np.float64]
     errors: list[float]
+    thresholds: NDArray[np.float64] | None = None  # of the bits, where they are not signs (levels.py)
 
 
 def learn(

@@ -50,7 +50,8 @@ def nearest_estimated(
     if kept.dtype.kind != "f" or kept.shape != (len(table), recall.N_FACTORS):
         raise InputError(f"factors must be floats of shape ({len(table)}, 2); got {kept.dtype} of shape {kept.shape}")
     features = recall.checked(hasher)._open_fitted(queries)
-    values, lengths = hasher.project(features), recall.Lengths.of(hasher)(features.read(0, len(features)))
+    values = hasher.project(features) + recall.thresholds(hasher)
+    lengths = recall.Lengths.of(hasher)(features.read(0, len(features)))
     wide, k = kept.astype(np.float32), min(k, len(table))
     squares, rows = np.empty((len(values), k), np.float32), np.empty((len(values), k), np.int64)
     for start in range(0, len(values), QUERIES_AT_ONCE):
@@ -69,7 +70,8 @@ def ranks(
     kept = recall.factors(hasher, Subset(features, rows)).astype(np.float32)
     at = partial(np.searchsorted, rows)
     asked = hasher._open_fitted(Subset(features, neighbours.queries))
-    queries = Asked(hasher.project(asked), recall.Lengths.of(hasher)(asked.read(0, len(asked))))
+    values = hasher.project(asked) + recall.thresholds(hasher)
+    queries = Asked(values, recall.Lengths.of(hasher)(asked.read(0, len(asked))))
     missing = codes.n_rows - 1 - neighbours.near.shape[1]
     before, table, sampled = np.empty(neighbours.near.shape), CodeTable(codes.sample), kept[at(codes.sample_rows)]
     for i, rows_near in enumerate(neighbours.near):

@@ -108,7 +108,7 @@ def _encoded(features: Features, encoder: Encoder, keep: str | None) -> Iterator
 def _with_factors(block: Any, hasher: "Hasher") -> Part:
     """Codes and factors from the same values."""
     values = hasher.project(feature_sources.open(block))
-    return packed.pack(values >= 0), recall.paired(recall.Lengths.of(hasher)(block), values)
+    return packed.pack(values >= 0), recall.paired(recall.Lengths.of(hasher)(block), values, recall.thresholds(hasher))
 
 
 def _kept(block: Any, dtype: str, where: str, start: int) -> NDArray[Any]:

@@ -111,9 +111,10 @@ def asymmetric(snapshot: Snapshot, projections: NDArray[np.float32], rows: Rows)
 
 def estimated(snapshot: Snapshot, queries: Queries, rows: Rows) -> NDArray[np.float32]:
     """Squared 2-norms between queries and their candidate rows (queries, candidates), from codes and factors."""
-    hasher, values = queries.hasher, queries.values
+    hasher = queries.hasher
     if hasher is None:
         raise ParameterError("factors need an index with a model")
+    values = queries.values + recall.thresholds(hasher)
     inner = np.abs(values).sum(axis=1, keepdims=True) - 2 * asymmetric(snapshot, values, rows)
     factors = snapshot.features(rows.ravel()).reshape(*rows.shape, -1)
     return recall.squared_distances(hasher, recall.Lengths.of(hasher)(queries.features), inner, factors)
