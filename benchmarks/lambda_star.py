@@ -1,15 +1,18 @@
 """How much label precision is lost by choosing λ* without labels, and what the choice costs.
 
-python benchmarks/lambda_star.py [--rows 4000] [--bits 32,128] [--seeds 1] [NAME=FEATURES.npy,LABELS.npy ...]
+python benchmarks/lambda_star.py [--bits 32,128,512] [NAME=FEATURES.npy,LABELS.npy ...] [--only WORD]
 
 Regret is the precision of the best of λ* = 1, 2, …, 256, chosen by labels, minus that of the λ* in question: chosen by
-``tau="auto"``, the typical eigenvalue (the rule of earlier versions), or ITQ's codes of the same length.
+``tau="auto"``, the level of the spectrum alone, or of ITQ's codes of the same length. It is taken for the first 10
+results and for as many as half a class. The dictionary of a set is learned once; rotations are short, alike for all.
+Writes a section of docs/methods.md; sets that are not measured keep their rows.
 """
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,25 +23,62 @@ from sklearn.datasets import load_digits
 import isch
 from isch.evaluate import datasets
 from isch.evaluate.described import features_of
-from isch.evaluate.metrics import from_integers, measure
+from isch.evaluate.metrics import measure
 from isch.evaluate.prepare import DataSpec, cache_home
-from isch.hashing import spectrum
-from isch.search.exact import distances
+from isch.evaluate.rankers import CodeRanker
+from isch.evaluate.ranking import Truth, score
+from isch.hashing import dictionary, lambda_star, pca, rotation, spectrum
+from isch.hashing.isch import KMEANS_ITERATIONS
+from isch.hashing.spectrum import Spectrum
 
 TRIED = np.exp2(np.arange(9.0))
-QUERIES = 500
-ETA = 0.05
+QUERIES, HEAD, LONGEST = 1200, 10, 200
+ROTATION_ROWS, ROUNDS = 4000, 10
+BELOW = 0.003  # of precision: what counts as worse than ITQ
+PAGE = Path(__file__).parents[1] / "docs" / "methods.md"
 
 Matrix = NDArray[np.float32]
 Labels = NDArray[Any]
 
 
-class Cell(NamedTuple):
-    """Regrets of one set, length and seed."""
+class Draw(NamedTuple):
+    """Some rows of some classes of a dataset; ``merged`` classes count as one."""
 
-    chosen: float
-    typical: float
-    itq: float
+    rows: int
+    classes: int = 1_000_000
+    merged: int = 1
+    per_class: int = 1_000_000
+    seed: int = 0
+
+    def of(self, features: Any, labels: Labels) -> tuple[Matrix, Labels]:
+        """The rows and their labels, in random order."""
+        rng = np.random.default_rng(self.seed)
+        chosen = rng.permutation(np.unique(labels))[: self.classes]
+        order = rng.permutation(np.flatnonzero(np.isin(labels, chosen)))
+        order = np.concatenate([order[labels[order] == label][: self.per_class] for label in chosen])
+        kept = rng.permutation(order)[: self.rows]
+        ascending, back = np.unique(kept, return_inverse=True)
+        place = {label: number // self.merged for number, label in enumerate(chosen)}
+        return np.asarray(features.take(ascending), np.float32)[back], np.array([place[y] for y in labels[kept]])
+
+
+KINDS: list[tuple[str, str, str | None, Draw]] = [
+    ("MNIST", "mnist", None, Draw(11_500)),
+    ("MNIST, few rows", "mnist", None, Draw(3000, seed=1)),
+    ("MNIST, three digits", "mnist", None, Draw(4000, 3, seed=11)),
+    ("MNIST, five digits", "mnist", None, Draw(7000, 5, seed=2)),
+    ("GIST", "cifar10", "gist", Draw(11_000)),
+    ("GIST, four classes", "cifar10", "gist", Draw(5000, 4, seed=3)),
+    ("CNN, 200 classes", "tiny-imagenet", "cnn", Draw(11_000)),
+    ("CNN, 200 classes of 20", "tiny-imagenet", "cnn", Draw(4000, per_class=20, seed=4)),
+    ("CNN, 100 classes of 25", "tiny-imagenet", "cnn", Draw(2500, 100, per_class=25, seed=7)),
+    ("CNN, 80 classes", "tiny-imagenet", "cnn", Draw(8000, 80, seed=17)),
+    ("CNN, 37 classes", "tiny-imagenet", "cnn", Draw(3700, 37, seed=1)),
+    ("CNN, 15 classes", "tiny-imagenet", "cnn", Draw(1500, 15, seed=2)),
+    ("CNN, ten classes as one", "tiny-imagenet", "cnn", Draw(7000, merged=10, seed=5)),
+    ("CNN, five classes as one", "tiny-imagenet", "cnn", Draw(5000, 50, 5, seed=6)),
+    ("faces, LE", "orl-faces", "le", Draw(400)),
+]
 
 
 @cache
@@ -49,69 +89,77 @@ def described(name: str, descriptor: str | None) -> tuple[Any, Labels]:
     return features_of(dataset, spec, cache_home()), np.asarray(dataset.labels)
 
 
-def drawn(
-    name: str, descriptor: str | None, rows: int, n_classes: int, merged: int, seed: int
-) -> tuple[Matrix, Labels]:
-    """Some rows of some classes; ``merged`` classes count as one."""
-    features, labels = described(name, descriptor)
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(np.unique(labels))[:n_classes]
-    keep = np.sort(rng.permutation(np.flatnonzero(np.isin(labels, order)))[:rows])
-    place = {label: number // merged for number, label in enumerate(order)}
-    return np.asarray(features.take(keep), np.float32), np.array([place[label] for label in labels[keep]])
-
-
-def sets(rows: int, further: list[str], seed: int) -> Iterator[tuple[str, Matrix, Labels]]:
+def sets(further: Sequence[str], only: str) -> Iterator[tuple[str, Matrix, Labels]]:
     """(name, features, labels) of each set whose data are here."""
-    yield "digits", load_digits().data.astype(np.float32), load_digits().target
-    kinds = [
-        ("MNIST", "mnist", None, 10, 1),
-        ("MNIST, five digits", "mnist", None, 5, 1),
-        ("CIFAR-10 GIST", "cifar10", "gist", 10, 1),
-        ("CNN, 200 classes", "tiny-imagenet", "cnn", 200, 1),
-        ("CNN, 37 classes", "tiny-imagenet", "cnn", 37, 1),
-        ("CNN, ten merged", "tiny-imagenet", "cnn", 200, 10),
-    ]
-    for label, name, descriptor, n_classes, merged in kinds:
-        if datasets.state(name, None, {}) == "here":
-            yield label, *drawn(name, descriptor, rows, n_classes, merged, seed)
+    if only in "digits":
+        yield "digits", load_digits().data.astype(np.float32), load_digits().target
+    for label, name, descriptor, draw in KINDS:
+        if only in label and datasets.state(name, None, {}) == "here":
+            yield label, *draw.of(*described(name, descriptor))
     for text in further:
         label, _, paths = text.partition("=")
-        features, labels = (np.load(path) for path in paths.split(","))
-        keep = np.sort(np.random.default_rng(seed).permutation(len(features))[:rows])
-        yield label, features[keep].astype(np.float32), labels[keep]
+        features, labels = paths.split(",")
+        if only in label:
+            yield label, *Draw(9000).of(isch.features.open(features), np.load(labels))
 
 
-def precision(hasher: Any, X: Matrix, y: Labels, n_queries: int) -> float:
-    """Mean label precision at half the size of a class, the first rows being the queries."""
-    packed = hasher.transform(X)
-    found, relevant = distances(packed[:n_queries], packed[n_queries:]), y[n_queries:]
-    at = measure(f"precision@{int(np.clip(np.median(np.unique(relevant, return_counts=True)[1]) // 2, 5, 200))}")
-    profiles = (from_integers(row, relevant == label, hasher.n_bits + 1) for row, label in zip(found, y, strict=False))
-    return float(np.mean([at.of(profile) for profile in profiles]))
+class Judge:
+    """Rows in the coordinates of eigenvectors and of principal directions, and the precision of their codes."""
+
+    def __init__(self, X: Matrix, y: Labels, longest: int) -> None:
+        self.n_queries = min(QUERIES, len(X) // 4)
+        base = X[self.n_queries :]
+        mean = base.mean(axis=0, dtype=np.float64)
+        rng = np.random.default_rng(0)
+        atoms = dictionary.flat(base - mean.astype(np.float32), min(2 * X.shape[1], len(base)), KMEANS_ITERATIONS, rng)
+        self.pairs = spectrum.exact(atoms, min(atoms.shape))
+        self.Z = dictionary.unit_scale(((X - mean) @ self.pairs.eigenvectors).astype(np.float32))
+        found = pca.spanning(isch.features.open(base), longest, rng)
+        self.P = ((X - mean) @ found.directions).astype(np.float32)
+        self.truth = Truth(y[: self.n_queries], y[self.n_queries :], None)
+        per_class = np.unique(y[self.n_queries :], return_counts=True)[1]
+        half = int(np.clip(np.median(per_class) // 2, 5, LONGEST))
+        self.measures = [measure(f"precision@{HEAD}"), measure(f"precision@{half}")]
+
+    def codes_of(self, pairs: Spectrum, star: float, n_bits: int) -> tuple[float, ...]:
+        """The precisions of ISCH with this λ*."""
+        r = len(pairs.eigenvalues)
+        return self.precisions(self.Z[:, :r] * spectrum.weights(pairs.eigenvalues, star).astype(np.float32), n_bits)
+
+    def precisions(self, values: Matrix, n_bits: int) -> tuple[float, ...]:
+        """Of the first results and of half a class, after a rotation."""
+        learning = values[self.n_queries :][:ROTATION_ROWS]
+        learning = learning * np.float32(np.sqrt(learning.shape[0] * n_bits) / np.linalg.norm(learning))
+        first = rotation.random(values.shape[1], np.random.default_rng(1), n_bits)
+        R = rotation.learn(learning, ROUNDS, np.random.default_rng(0), first).matrix.astype(np.float32)
+        packed = np.packbits(values @ R >= 0, axis=1)
+        ranker = CodeRanker(packed[: self.n_queries], packed[self.n_queries :], n_bits)
+        found = score(ranker, self.truth, self.measures)
+        return tuple(float(found.mean(one.name)) for one in self.measures)
+
+    def regrets(self, n_bits: int) -> NDArray[np.float64]:
+        """(λ* chosen, level, ITQ) × (first results, half a class)."""
+        pairs, database = self.pairs.first(n_bits), self.Z[self.n_queries :]
+        sample = np.random.default_rng(2).permutation(len(database))[: lambda_star.SAMPLE_ROWS]
+        star = lambda_star.choose(database[np.sort(sample)], pairs, n_bits)
+        asked = [self.codes_of(pairs, one, n_bits) for one in (star, pairs.level)]
+        itq = self.precisions(self.P[:, :n_bits], n_bits)
+        best = np.max([*(self.codes_of(pairs, one, n_bits) for one in TRIED), *asked], axis=0)
+        return best - np.array([*asked, itq])
 
 
-def regrets(X: Matrix, y: Labels, n_bits: int, seed: int) -> Cell:
-    """What is lost on one set."""
-    order = np.random.default_rng(seed).permutation(len(X))
-    X, y, n_queries = X[order], y[order], min(QUERIES, len(X) // 4)
-
-    def of(hasher: Any) -> float:
-        return precision(hasher.fit(X[n_queries:]), X, y, n_queries)
-
-    auto = isch.ISCH(n_bits, random_state=seed)
-    chosen = of(auto)
-    tried = [of(isch.ISCH(n_bits, tau=ETA / (2 * star), random_state=seed)) for star in TRIED]
-    eigenvalues = np.linalg.svd(auto.dictionary_.astype(np.float64), compute_uv=False) ** 2
-    rule = spectrum.typical(eigenvalues)
-    typical = float(np.interp(np.log(rule), np.log(TRIED), tried))
-    best = max(*tried, chosen)
-    return Cell(best - chosen, best - typical, best - of(isch.ITQ(n_bits, random_state=seed)))
+def row(name: str, X: Matrix, y: Labels, lengths: Sequence[int]) -> list[object]:
+    """A row of the table: mean / worst regret over the lengths, in thousandths."""
+    judge = Judge(X, y, max(lengths))
+    found = np.array([judge.regrets(n_bits) for n_bits in lengths])  # lengths × choices × depths
+    below = int((found[:, 0] > found[:, 2] + BELOW).sum())
+    cells = [f"{1000 * one.mean():.0f} / {1000 * one.max():.0f}" for one in found.transpose(1, 2, 0).reshape(6, -1)]
+    return [name, len(X), len(np.unique(y)), *cells, f"{below} of {2 * len(lengths)}"]
 
 
 def cost(rows: int) -> str:
     """The processor time of a fit that chooses λ*, over that of one that is given it."""
-    X, _ = drawn("mnist", None, rows, 10, 1, 0)
+    X, _ = Draw(rows).of(*described("mnist", None))
     spent = []
     for tau in (0.001, "auto"):
         start = time.process_time()
@@ -123,22 +171,25 @@ def cost(rows: int) -> str:
 
 def main() -> None:
     """Print and record the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=4000)
-    parser.add_argument("--bits", default="32,128")
-    parser.add_argument("--seeds", type=int, default=1)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bits", default="32,128,512")
+    parser.add_argument("--only", default="", help="sets whose names contain this")
     parser.add_argument("further", nargs="*")
     asked = parser.parse_args()
-    rows = []
-    for seed in range(asked.seeds):
-        for name, X, y in sets(asked.rows, asked.further, seed):
-            for n_bits in map(int, asked.bits.split(",")):
-                cell = regrets(X, y, n_bits, seed)
-                rows.append([name, len(X), n_bits, seed, *(f"{1000 * value:.0f}" for value in cell)])
-                print(*rows[-1], flush=True)
-    titles = ["data", "rows", "bits", "seed", "chosen", "typical eigenvalue", "ITQ"]
-    text = "## λ* without labels\n\nRegret in thousandths of label precision."
-    report.section("lambda_star", f"{text} {cost(60_000)}\n\n{report.table(titles, rows)}")
+    lengths = list(map(int, asked.bits.split(",")))
+    for name, X, y in sets(asked.further, asked.only):
+        found = row(name, X, y, lengths)
+        print(*found, sep=" | ", flush=True)
+        record([*report.kept("lambda-star", PAGE, {name}), found], lengths)
+    print(cost(60_000))
+
+
+def record(rows: list[list[object]], lengths: Sequence[int]) -> None:
+    """Write the table."""
+    choices = [f"{what}, {depth}" for what in ("**chosen**", "level", "ITQ") for depth in ("first 10", "half a class")]
+    heads = ["data", "rows", "classes", *choices, "more than 3 below ITQ"]
+    text = f"Regret in thousandths of label precision, mean / worst over {', '.join(map(str, lengths))} bits:"
+    report.section("lambda-star", f"{text}\n\n{report.table(heads, rows)}", PAGE)
 
 
 if __name__ == "__main__":

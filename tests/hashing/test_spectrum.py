@@ -121,7 +121,7 @@ def test_columns_give_ritz_pairs_block_by_block() -> None:
 def test_one_full_block_of_columns_is_exact() -> None:
     pairs = spectrum.columns(ATOMS, 40, 1, rng())
     np.testing.assert_allclose(pairs.eigenvalues, TRUE, rtol=1e-4)
-    assert pairs.typical == pytest.approx(spectrum.typical(TRUE), rel=1e-4)
+    assert pairs.level == pytest.approx(spectrum.level(TRUE), rel=1e-4)
 
 
 def test_a_group_with_repeated_atoms_is_drawn_again() -> None:
@@ -181,18 +181,18 @@ def test_what_random_atoms_would_have_tells_nothing() -> None:
     assert len(spectrum.telling(np.ones(k), random)) == k
     assert len(spectrum.telling(eigenvalues, np.ascontiguousarray(atoms.T))) == k
     pairs = spectrum.exact(atoms, 4)
-    assert pairs.typical == pytest.approx(spectrum.typical(eigenvalues[:strong]), rel=1e-4)
+    assert pairs.level == pytest.approx(spectrum.level(eigenvalues[:strong]), rel=1e-4)
 
 
-def test_typical_eigenvalue() -> None:
-    assert spectrum.typical(np.full(7, 3.0)) == pytest.approx(3)
-    assert spectrum.typical(TRUE * 5) == pytest.approx(5 * spectrum.typical(TRUE))
-    assert spectrum.typical(np.append(TRUE, np.zeros(50))) == pytest.approx(spectrum.typical(TRUE))
-    assert TRUE.mean() < spectrum.typical(TRUE) < TRUE.max()
+def test_level_is_the_trace_over_the_effective_rank() -> None:
+    assert spectrum.level(np.full(7, 3.0)) == pytest.approx(3)
+    shares = TRUE / TRUE.sum()
+    assert spectrum.level(TRUE) == pytest.approx(TRUE.sum() / np.exp(-shares @ np.log(shares)))
+    assert spectrum.level(TRUE * 5) == pytest.approx(5 * spectrum.level(TRUE))
+    assert spectrum.level(np.append(TRUE, np.zeros(50))) == pytest.approx(spectrum.level(TRUE))
+    assert TRUE.mean() < spectrum.level(TRUE) < TRUE.max()
     for leading in (20, 30):
-        assert spectrum.typical(spectrum.completed(TRUE[:leading], ATOMS)) == pytest.approx(
-            spectrum.typical(TRUE), rel=0.1
-        )
+        assert spectrum.level(spectrum.completed(TRUE[:leading], ATOMS)) == pytest.approx(spectrum.level(TRUE), rel=0.1)
 
 
 def test_slabs_do_not_change_the_sums(monkeypatch: pytest.MonkeyPatch) -> None:

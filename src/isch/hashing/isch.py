@@ -89,7 +89,7 @@ class ISCH(LinearHasher):
     """
 
     name = "isch"
-    revision = 2  # λ* from neighbours instead of the spectrum alone
+    revision = 3  # λ* from walks of two lengths
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_bits": [BITS],
         "objective": [StrOptions({"meaning", "neighbours"})],
@@ -221,13 +221,13 @@ class ISCH(LinearHasher):
 
     def _spectrum_work(self, sample: Size, atoms: int, pairs: int) -> tuple[list[Stage], list[Stage]]:
         """What the eigenpairs cost; and λ*: projections on the pairs of codes, then on further ones, and the choice."""
-        shape, blocks = (atoms, sample.columns), self._n_blocks(pairs)
-        work = spectrum.work(self._spectrum_kind(shape), shape, self._n_pairs(), blocks)
+        shape = atoms, sample.columns
+        work = spectrum.work(self._spectrum_kind(shape), shape, self._n_pairs(), self._n_blocks(pairs))
         if self.tau != "auto":
             return work, []
         rows, width = min(sample.rows, lambda_star.SAMPLE_ROWS), min(self._n_pairs(), *shape)
         projections = [pca.project_work(sample, rows, count) for count in (pairs, width - pairs) if count]
-        return work, projections + lambda_star.work(rows, width, pairs // blocks, self.n_bits // blocks)
+        return work, projections + lambda_star.work(rows, width, pairs)
 
     def _dictionary_work(self, sample: Size) -> tuple[int, list[Stage]]:
         """(number of atoms, what learning them costs)."""
@@ -343,7 +343,7 @@ class ISCH(LinearHasher):
         rows = Subset(sample, compute.sample(sample, lambda_star.SAMPLE_ROWS, rng))
         further = wide.eigenvectors[:, len(pairs.eigenvalues) :]
         Z = np.hstack([self._project(V, rows) for V in (pairs.eigenvectors, further) if V.size])
-        return lambda_star.choose(dictionary.unit_scale(Z), pairs, self.n_bits, rng)
+        return lambda_star.choose(dictionary.unit_scale(Z), pairs, self.n_bits)
 
     def _project(self, W: NDArray[np.float32], rows: Features) -> NDArray[np.float32]:
         """(X − μ) W."""

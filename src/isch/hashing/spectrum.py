@@ -36,12 +36,12 @@ class Spectrum:
     eigenvectors: NDArray[np.float32]  # (d, r)
     sizes: tuple[int, ...]  # eigenpairs of each block
     share: float  # of the trace Σλ = k in one block (columns) or in all blocks together (otherwise)
-    typical: float  # eigenvalue of the whole spectrum, computed or estimated
+    level: float  # of the whole spectrum, computed or estimated
     rank: int | None  # of D, where the whole spectrum is known
 
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """All that it is, as arrays; ``of`` makes it from them again."""
-        numbers = np.array([self.share, self.typical, -1 if self.rank is None else self.rank])
+        numbers = np.array([self.share, self.level, -1 if self.rank is None else self.rank])
         vectors = self.eigenvectors if self.eigenvectors.flags.forc else np.ascontiguousarray(self.eigenvectors)
         return self.eigenvalues, vectors, np.array(self.sizes), numbers  # in an order of memory that a file keeps, too
 
@@ -105,7 +105,7 @@ def exact(atoms: Atoms, n_bits: int) -> Spectrum:
         advance(1)
     eigenvalues, vectors = np.maximum(eigenvalues[::-1], 0), vectors[:, ::-1]
     rank = rank_of(eigenvalues, atoms)
-    kept, middle = eigenvalues[: min(n_bits, rank)], typical(telling(eigenvalues[:rank], atoms))
+    kept, middle = eigenvalues[: min(n_bits, rank)], level(telling(eigenvalues[:rank], atoms))
     vectors = vectors[:, : len(kept)]
     if d > k:
         vectors = atoms.T @ (vectors / np.sqrt(kept))
@@ -120,7 +120,7 @@ def columns(atoms: Atoms, n_bits: int, n_blocks: int, rng: np.random.Generator) 
             ritz, W = ritz_pairs(atoms, U)
             values.append(ritz)
             vectors.append(W.astype(np.float32))
-            middle += typical(telling(completed(ritz, atoms), atoms))
+            middle += level(telling(completed(ritz, atoms), atoms))
             advance(1)
     eigenvalues, sizes = np.concatenate(values), tuple(map(len, values))
     share = float(eigenvalues.sum()) / (len(sizes) * len(atoms))
@@ -156,7 +156,7 @@ def randomized(atoms: Atoms, n_bits: int, rng: np.random.Generator) -> Spectrum:
     with progress.task("eigenvectors", 1) as advance:
         ritz, vectors = ritz_pairs(atoms, Q)
         advance(1)
-    count, middle = min(n_bits, rank_of(ritz, atoms)), typical(telling(completed(ritz, atoms), atoms))
+    count, middle = min(n_bits, rank_of(ritz, atoms)), level(telling(completed(ritz, atoms), atoms))
     share = float(ritz[:count].sum()) / len(atoms)
     return Spectrum(ritz[:count], vectors[:, :count].astype(np.float32, copy=False), (count,), share, middle, None)
 
@@ -230,14 +230,14 @@ def telling(eigenvalues: Vector, atoms: Atoms) -> Vector:
     return told if k < d and len(told) else eigenvalues
 
 
-def typical(eigenvalues: Vector) -> float:
-    """(Σ √λ λ^¾ / Σ √λ)^(4/3): the power mean of the spectrum, each eigenvalue weighted by its singular value.
+def level(eigenvalues: Vector) -> float:
+    """exp(Σ λ log λ / Σ λ): the geometric mean of the spectrum, each eigenvalue weighted by itself.
 
-    Used as λ*, where f peaks. It lies well above the mean, which the many small eigenvalues pull down, and well below
-    the largest. docs/methods.md shows how it was found and how well it works.
+    It is the trace over the effective rank (Roy and Vetterli 2007), so the eigenvalue of a spectrum that has the same
+    trace and entropy and is flat.
     """
-    roots = np.sqrt(eigenvalues)
-    return float((np.sum(roots * eigenvalues**0.75) / np.sum(roots)) ** (4 / 3))
+    positive = eigenvalues[eigenvalues > 0]
+    return float(np.exp(np.average(np.log(positive), weights=positive)))
 
 
 def weights(eigenvalues: Vector, lambda_star: float) -> Vector:
