@@ -40,7 +40,7 @@ def test_the_section_shows_one_size_and_counts_what_it_says() -> None:
     assert "| signs (all features) | .220 .300 · .300 |" in text
     assert "better than the floats on 2 of 2 sets" in text
     assert "RaBitQ 1 bit, PQ" in text
-    assert "not below 1-bit RaBitQ on 2 of 2" in text
+    assert "not below RaBitQ 1 bit on 2 of 2" in text
 
 
 def test_all_oversamplings_are_side_by_side() -> None:
