@@ -59,7 +59,9 @@ def work(n_rows: int, width: int, rank: int) -> list[Stage]:
     n = min(n_rows, SAMPLE_ROWS)
     held = 4 * n * (4 * width + 2 * neighbours.SCORED_ROWS * n_threads())  # four matrices, and distances per thread
     graph = Stage("neighbours", 1.0 * n**2 * min(width, WIDTH), memory=held, moved=4.0 * n**2)
-    return [graph, graph, replace(neighbours.walk_work(n, rank, STEPS[-1]), memory=held)]
+    counts = min(rank, WIDTH) // 2, rank - min(rank, WIDTH) // 2  # columns that are judged by one graph and the other
+    walks = [replace(neighbours.walk_work(n, count, STEPS[-1]), memory=held) for count in counts]
+    return [graph, walks[0], graph, walks[1]]
 
 
 def _shared(Z: Matrix, variances: Vector, r: int) -> NDArray[np.float64]:
