@@ -290,7 +290,7 @@ def altered(part: models.Part) -> Iterator[tuple[str, models.Part]]:
 MAY_VARY = {  # fields that say something about the model and may be any number, list or text
     *("n_samples_", "n_iter_", "rank_", "n_atoms_", "n_atoms_asked_", "block_size_", "quantization_errors_", "sigma_"),
     *("gamma_", "tau_", "lambda_star_", "spectrum_share_", "block_overlap_", "bit_correlation_", "dictionary_kind_"),
-    *("spectrum_kind_", "errors_", "objective_", "rank_", "eigenvalues_", "variances_", "unit_"),
+    *("spectrum_kind_", "errors_", "objective_", "rank_", "eigenvalues_", "variances_", "unit_", "n_neighbours_"),
 }
 
 

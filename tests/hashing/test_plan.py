@@ -124,10 +124,11 @@ def test_seconds_are_shared_by_whoever_runs_passes() -> None:
     assert speeds.seconds(Stage("here", products=40, solving=5, moved=60)) == 4 + 1 + 3
 
 
-def test_walks_and_comparisons_are_planned_where_lambda_star_is_chosen() -> None:
-    chosen, given = (isch.ISCH(8, **options).plan(X, measured=False).stages for options in ({}, {"tau": 0.1}))
-    assert {"walks", "neighbours"} <= {stage.label for stage in chosen if stage.moved}
-    assert not {"walks", "neighbours"} & {stage.label for stage in given}
+def test_neighbours_and_what_belongs_together_are_planned_unless_tau_is_given() -> None:
+    learned, given = (isch.ISCH(8, **options).plan(X, measured=False).stages for options in ({}, {"tau": 0.1}))
+    further = {"neighbours", "what belongs together"}
+    assert further <= {stage.label for stage in learned if stage.moved}
+    assert not further & {stage.label for stage in given}
 
 
 def test_the_plan_names_what_the_program_itself_takes() -> None:

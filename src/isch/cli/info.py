@@ -206,6 +206,12 @@ def _parameters(part: "Part") -> str:
     return ", ".join(f"{name}={value}" for name, value in sorted(part.parameters.items()) if value is not None)
 
 
+def _walks(learned: dict[str, Any]) -> str:
+    """Whether ISCH went on from the paper's weights."""
+    count = learned.get("n_neighbours_")
+    return "" if count is None else f", then walks among {count} neighbours"
+
+
 def _isch(learned: dict[str, Any]) -> Facts:
     """What ISCH's diagnostics say."""
     errors, balance = learned["quantization_errors_"], learned["bit_balance_"]
@@ -216,7 +222,7 @@ def _isch(learned: dict[str, Any]) -> Facts:
     return {
         "dictionary": f"{kind}, {atoms} atoms" + (f" ({asked} were asked for)" if asked != atoms else ""),
         "spectrum": f"{learned['spectrum_kind_']}, {learned['spectrum_share_']:.1%} kept{rank}",
-        "weights": "all alike" if star is None else f"λ* = {star:.4g} (τ = {learned['tau_']:.4g})",
+        "weights": "all alike" if star is None else f"λ* = {star:.4g} (τ = {learned['tau_']:.4g})" + _walks(learned),
         "rotation": f"{len(errors)} × {learned['block_size_']} bits, block overlap {learned['block_overlap_']:.2f}, "
         f"quantisation error {first:.4f} → {last:.4f} in {max(map(len, errors))} iterations",
         "ones": f"{balance.min():.0%} to {balance.max():.0%} of rows, by bit",

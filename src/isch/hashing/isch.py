@@ -8,7 +8,8 @@ rotation R,
 
 where (λ, V) are the r = min(m, rank) largest eigenpairs of D Dᵀ. There are three steps: dictionary.py learns D,
 spectrum.py finds λ and V, rotation.py learns R (r × m) block by block: a rotation, or a tight frame if m exceeds the
-rank. Bit i of x is [L*_i (x − μ) ≥ 0]. ``objective="neighbours"`` takes principal directions and f ≡ 1 (recall.py).
+rank. Bit i of x is [L*_i (x − μ) ≥ 0]. Unless τ is given, W is learned from what belongs together among neighbours
+by the paper's map (belonging.py). ``objective="neighbours"`` takes principal directions and f ≡ 1 (recall.py).
 """
 
 import math
@@ -25,8 +26,9 @@ from isch import compute
 from isch.compute import Size, Stage
 from isch.errors import InputError, IschWarning, ParameterError
 from isch.features import Features, Subset
-from isch.hashing import blocks, diagnostics, dictionary, lambda_star, nested, pca, recall, rotation, spectrum
+from isch.hashing import belonging, blocks, diagnostics, dictionary, neighbours, nested, pca, recall, rotation, spectrum
 from isch.hashing.base import LinearHasher
+from isch.hashing.blocks import Directions
 from isch.hashing.dictionary import Atoms, Tree
 from isch.hashing.projecting import Linear, Projecting, Projector
 from isch.hashing.spectrum import Spectrum
@@ -72,8 +74,9 @@ class ISCH(LinearHasher):
         Bits per rotation block, ℓ, a divisor of ``n_bits``; by default the largest divisor up to 512, or nearly
         equal blocks where no divisor is large enough. Beyond the rank: as few blocks as 512 eigenvectors each allow.
     tau : float or "auto"
-        Scale τ of the Laplace prior. "auto" chooses λ* = η / (2τ) by what belongs together in a sample of 10,000 rows,
-        without labels (``isch.hashing.lambda_star``).
+        Scale τ of the Laplace prior, for the paper's map with λ* = η / (2τ). "auto" goes on from there: with λ* at the
+        level of the spectrum the map finds neighbours in a sample of 10,000 rows, and a second map is learned from
+        what belongs together among them, without labels (``isch.hashing.belonging``).
     eta : float
         Sparseness weight η of the lasso.
     n_iter : int
@@ -89,7 +92,7 @@ class ISCH(LinearHasher):
     """
 
     name = "isch"
-    revision = 3  # λ* from walks of two lengths
+    revision = 4  # a map of what belongs together
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_bits": [BITS],
         "objective": [StrOptions({"meaning", "neighbours"})],
@@ -121,6 +124,7 @@ class ISCH(LinearHasher):
         "rank_": Optional(int),
         "lambda_star_": Optional(float),
         "tau_": Optional(float),
+        "n_neighbours_": Optional(int),
         "unit_": Optional(float),
         "thresholds_": Optional(Array("float32", "m")),
         "block_size_": int,
@@ -132,6 +136,7 @@ class ISCH(LinearHasher):
 
     lambda_star_: float | None  # None where no direction is weighted
     tau_: float | None
+    n_neighbours_: int | None  # by which the map was learned; None for the paper's own map
     unit_: float | None  # the length in which factors are given
     thresholds_: NDArray[np.float32]  # of the bits; only where they are not all zero (levels.py)
 
@@ -202,32 +207,33 @@ class ISCH(LinearHasher):
         """Of s rows, k atoms, m bits and Q blocks; beyond min(k, d) eigenpairs there are none."""
         d, sample = size.columns, size._replace(rows=min(size.rows, self.max_samples))
         if self.objective == "neighbours":
-            pairs = min(self.n_bits, d)
+            wide = pairs = min(self.n_bits, d)
             before, after = recall.work(size, self.n_bits), list[Stage]()
         else:
             atoms, dictionary_work = self._dictionary_work(sample)
-            pairs = min(self.n_bits, atoms, d)
-            before, after = self._spectrum_work(sample, atoms, pairs)
-            before = [compute.mean_work(size), *dictionary_work, *before]
+            wide, pairs = min(self._n_pairs(), atoms, d), min(self.n_bits, atoms, d)
+            kind, shape = self._spectrum_kind((atoms, d)), (atoms, d)
+            before = spectrum.work(kind, shape, self._n_pairs(), self._n_blocks(pairs))
+            before, after = (
+                [compute.mean_work(size), *dictionary_work, *before],
+                self._belonging_work(sample, wide),
+            )
         rows = min(sample.rows, max(2, ROTATION_VALUES // self.n_bits))
-        projected, blocks = pca.project_work(sample, rows, pairs), self._n_blocks(pairs)
+        projected, n_blocks = pca.project_work(sample, rows, pairs), self._n_blocks(pairs)
         after.append(replace(projected, array=projected.array * 5 / 4))  # the signs take a quarter of the values
         learn = nested.work if self.nested else rotation.work
-        for number in range(1, blocks + 1):
-            label = f"rotation {number} of {blocks}"
-            after += learn(rows, pairs // blocks, self.n_bits // blocks, self.n_iter, label)
-        held = 8 * d * self.n_bits  # of eigenvectors twice, or W and L
+        for number in range(1, n_blocks + 1):
+            label = f"rotation {number} of {n_blocks}"
+            after += learn(rows, pairs // n_blocks, self.n_bits // n_blocks, self.n_iter, label)
+        held = 4 * d * (wide + self.n_bits)  # of V and W, or W and L
         return before + [replace(stage, memory=stage.memory + held) for stage in after]
 
-    def _spectrum_work(self, sample: Size, atoms: int, pairs: int) -> tuple[list[Stage], list[Stage]]:
-        """What the eigenpairs cost; and λ*: projections on the pairs of codes, then on further ones, and the choice."""
-        shape = atoms, sample.columns
-        work = spectrum.work(self._spectrum_kind(shape), shape, self._n_pairs(), self._n_blocks(pairs))
+    def _belonging_work(self, sample: Size, wide: int) -> list[Stage]:
+        """What W costs unless τ is given: the projections of a sample, and what belongs together."""
         if self.tau != "auto":
-            return work, []
-        rows, width = min(sample.rows, lambda_star.SAMPLE_ROWS), min(self._n_pairs(), *shape)
-        projections = [pca.project_work(sample, rows, count) for count in (pairs, width - pairs) if count]
-        return work, projections + lambda_star.work(rows, width, pairs)
+            return []
+        rows = min(sample.rows, belonging.SAMPLE_ROWS)
+        return [pca.project_work(sample, rows, wide), *belonging.work(rows, wide)]
 
     def _dictionary_work(self, sample: Size) -> tuple[int, list[Stage]]:
         """(number of atoms, what learning them costs)."""
@@ -257,15 +263,15 @@ class ISCH(LinearHasher):
         self.mean_, pairs, learn = recall.principal_pairs(features, self.n_bits, rng)
         vars(self).pop("dictionary_", None)  # of an earlier fit
         self.dictionary_kind_, self.n_atoms_asked_, self.n_atoms_, self.spectrum_kind_ = "none", 0, 0, "principal"
-        self.lambda_star_ = self.tau_ = None
+        self.lambda_star_ = self.tau_ = self.n_neighbours_ = None
         sample = Subset(features, compute.sample(features, self.max_samples, rng))
-        self._rotate(self._blocked(pairs), sample, rng, learn)
+        pairs = self._described(pairs.dealt(self._n_blocks(len(pairs.eigenvalues))))
+        self._rotate(Directions(pairs.eigenvectors, pairs.blocks), sample, rng, learn)
 
-    def _blocked(self, pairs: Spectrum) -> Spectrum:
-        """The pairs in blocks, and what is known of them."""
-        if self.spectrum_kind_ != "columns":
-            pairs = pairs.dealt(self._n_blocks(len(pairs.eigenvalues)))
+    def _described(self, pairs: Spectrum) -> Spectrum:
+        """The same pairs; keeps what is known of them."""
         self.eigenvalues_, self.rank_, self.spectrum_share_ = pairs.eigenvalues, pairs.rank, pairs.share
+        self.block_overlap_ = diagnostics.block_overlap(pairs.eigenvectors, pairs.blocks)
         return pairs
 
     def _dictionary_kind(self, shape: tuple[int, int]) -> str:
@@ -284,8 +290,8 @@ class ISCH(LinearHasher):
         return auto if self.spectrum == "auto" else self.spectrum
 
     def _n_pairs(self) -> int:
-        """Eigenpairs that are wanted: for the codes, and for neighbours where λ* is to be chosen."""
-        return max(self.n_bits, lambda_star.WIDTH) if self.tau == "auto" else self.n_bits
+        """Eigenpairs that are wanted: as many as bits, and at least those in which neighbours are looked for."""
+        return max(self.n_bits, belonging.WIDTH) if self.tau == "auto" else self.n_bits
 
     def _n_blocks(self, n_pairs: int) -> int:
         """Q, from the block size ℓ: m = Q ℓ, or as few blocks as may be where nothing divides evenly."""
@@ -325,25 +331,27 @@ class ISCH(LinearHasher):
         return dictionary.flat(X, n_atoms, KMEANS_ITERATIONS, rng)
 
     def _decompose(self, atoms: Atoms, rng: np.random.Generator) -> Spectrum:
-        """The eigenpairs that codes use, and, where λ* is to be chosen, those in which neighbours are looked for."""
+        """The eigenpairs that are wanted; sampled ones as many as bits."""
         if self.spectrum_kind_ == "columns":
             return spectrum.columns(atoms, self.n_bits, self._n_blocks(min(self.n_bits, *atoms.shape)), rng)
         solve = spectrum.exact if self.spectrum_kind_ == "exact" else partial(spectrum.randomized, rng=rng)
         return solve(atoms, self._n_pairs())
 
-    def _weighed(self, wide: Spectrum, sample: Features, rng: np.random.Generator) -> Spectrum:
-        """The eigenpairs that codes use, in blocks; sets λ* and τ, given or chosen."""
-        pairs = self._blocked(wide if self.spectrum_kind_ == "columns" else wide.first(self.n_bits))
-        self.lambda_star_ = self._chosen(pairs, wide, sample, rng) if self.tau == "auto" else self.eta / (2 * self.tau)
-        self.tau_ = self.eta / (2 * self.lambda_star_)
-        return pairs
-
-    def _chosen(self, pairs: Spectrum, wide: Spectrum, sample: Features, rng: np.random.Generator) -> float:
-        """λ* from a sample of the rows."""
-        rows = Subset(sample, compute.sample(sample, lambda_star.SAMPLE_ROWS, rng))
-        further = wide.eigenvectors[:, len(pairs.eigenvalues) :]
-        Z = np.hstack([self._project(V, rows) for V in (pairs.eigenvectors, further) if V.size])
-        return lambda_star.choose(dictionary.unit_scale(Z), pairs, self.n_bits)
+    def _weighed(self, pairs: Spectrum, sample: Features, rng: np.random.Generator) -> Directions:
+        """W of the paper, or learned; sets λ* and τ, given or those of the paper's map that finds neighbours."""
+        sampled = self.spectrum_kind_ == "columns"
+        n_blocks = len(pairs.sizes) if sampled else self._n_blocks(min(self.n_bits, len(pairs.eigenvalues)))
+        self.lambda_star_ = pairs.level if self.tau == "auto" else self.eta / (2 * self.tau)
+        self.tau_, self.n_neighbours_ = self.eta / (2 * self.lambda_star_), None
+        if self.tau != "auto":
+            pairs = self._described(pairs if sampled else pairs.dealt(n_blocks))
+            W = pairs.eigenvectors  # nobody needs them any more, and there may be no room for both
+            W *= spectrum.weights(pairs.eigenvalues, self.lambda_star_).astype(np.float32)
+            return Directions(W, pairs.blocks)
+        pairs, rows = self._described(belonging.grouped(pairs)), compute.sample(sample, belonging.SAMPLE_ROWS, rng)
+        Z = dictionary.unit_scale(self._project(pairs.eigenvectors, Subset(sample, rows)))
+        self.n_neighbours_ = neighbours.count(len(Z))
+        return belonging.directions(Z, pairs, self.n_bits, n_blocks)
 
     def _project(self, W: NDArray[np.float32], rows: Features) -> NDArray[np.float32]:
         """(X − μ) W."""
@@ -351,21 +359,17 @@ class ISCH(LinearHasher):
         compute.collect(Projecting(Linear(self.mean_, W), rows.where), rows, Z)
         return Z
 
-    def _rotate(self, pairs: Spectrum, sample: Features, rng: np.random.Generator, learn: blocks.Learn) -> None:
+    def _rotate(self, found: Directions, sample: Features, rng: np.random.Generator, learn: blocks.Learn) -> None:
         """L = W R block by block, and what the codes look like."""
-        self.block_overlap_ = diagnostics.block_overlap(pairs.eigenvectors, pairs.blocks)
-        W = pairs.eigenvectors  # nobody needs them any more, and there may be no room for both
-        if self.lambda_star_ is not None:
-            W *= spectrum.weights(pairs.eigenvalues, self.lambda_star_).astype(np.float32)
-        Z, scale = self._unit_scale(W, sample, rng)
+        Z, scale = self._unit_scale(found.W, sample, rng)
         self.unit_ = math.sqrt(self.n_bits) / scale if self.objective == "neighbours" else None
-        found = blocks.learn(W, Z, pairs, learn, self.n_iter, self.n_bits, rng)
-        self.projection_, self.quantization_errors_ = found.projection, found.errors
+        turned = blocks.learn(found, Z, learn, self.n_iter, self.n_bits, rng)
+        self.projection_, self.quantization_errors_ = turned.projection, turned.errors
         vars(self).pop("thresholds_", None)  # of an earlier fit
-        if found.thresholds is not None:
-            self.thresholds_ = found.thresholds
-        self.block_size_ = found.block_size
-        self.bit_balance_, self.bit_correlation_ = diagnostics.bit_statistics(found.signs)
+        if turned.thresholds is not None:
+            self.thresholds_ = turned.thresholds
+        self.block_size_ = turned.block_size
+        self.bit_balance_, self.bit_correlation_ = diagnostics.bit_statistics(turned.signs)
         diagnostics.warn_of_collapse(self.bit_balance_)
 
     def _unit_scale(

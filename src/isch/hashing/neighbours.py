@@ -1,17 +1,17 @@
-"""Which rows lie near which: graphs of nearest neighbours, and random walks on them.
+"""Which rows lie near which: graphs of nearest neighbours, for random walks on them.
 
 A walk that takes several steps reaches rows that are similar by way of others. This says more about what belongs
 together than distances alone, and it needs no labels.
 """
 
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isch import compute, progress
+from isch import compute
 from isch.compute import single_threaded_blas
 from isch.lazy import Lazy, sparse
 
@@ -22,7 +22,6 @@ else:
 
 Matrix = NDArray[np.float32]
 
-NEIGHBOURS = 10  # per row
 SCORED_ROWS = 128  # rows that a thread compares with all others at once
 
 
@@ -36,13 +35,18 @@ class Graph:
 
 def nearest_graph(Z: Matrix) -> Graph:
     """The graph of each row's nearest neighbours, with every edge in both directions."""
-    n, k = len(Z), min(NEIGHBOURS, len(Z) - 1)
+    n, k = len(Z), count(len(Z))
     nearest = nearest_rows(Z, k)
     edges = (np.ones(n * k, np.float32), (np.repeat(np.arange(n), k), nearest.ravel()))
     one_way = sparse.csr_array(edges, shape=(n, n))
     adjacency = sparse.csr_array(one_way + one_way.T)
     degrees = np.asarray(adjacency.sum(axis=1), np.float32).ravel()
     return Graph(degrees, sparse.csr_array(sparse.diags_array(1 / degrees) @ adjacency))
+
+
+def count(n: int) -> int:
+    """Neighbours per row: about the cube root of the number of rows, of which larger groups have more."""
+    return min(n - 1, max(2, round(0.75 * math.cbrt(n))))
 
 
 def nearest_rows(Z: Matrix, k: int) -> NDArray[np.intp]:
@@ -72,25 +76,3 @@ class Nearest(compute.Pass[NDArray[np.intp]]):
         scores[within, start + within] = -np.inf
         kmeans.nearest_few(scores, self.half_squares, out)
         return out
-
-
-def walk_work(n_rows: int, count: int, steps: int) -> compute.Stage:
-    """What a walk costs that carries ``count`` numbers per row: each step adds them up over all edges."""
-    return compute.Stage("walks", moved=steps * 2.0 * NEIGHBOURS * n_rows * 4 * count)
-
-
-def shared_variance(network: Graph, Z: Matrix, steps: Sequence[int]) -> NDArray[np.float64]:
-    """Of each column the covariance between the two ends of a walk, (steps, columns); at least zero.
-
-    ``steps`` are the lengths of walks, shortest first.
-    """
-    chances = network.degrees / network.degrees.sum()
-    centred = Z - chances @ Z
-    reached, found = centred, []
-    with progress.task("walks", steps[-1], "steps") as advance:
-        for step in range(1, steps[-1] + 1):
-            reached = network.transitions @ reached
-            if step in steps:
-                found.append(np.einsum("i,ij,ij->j", chances, centred, reached, dtype=np.float64))
-            advance(1)
-    return np.maximum(found, 0)

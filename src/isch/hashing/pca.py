@@ -36,7 +36,10 @@ def principal(features: Features, count: int, rng: np.random.Generator) -> Princ
     """The ``count`` leading principal directions."""
     if features.shape[1] <= EXACT_LIMIT:
         mean, matrix = compute.checkpoint.stage("covariance", None, lambda: covariance(features))
-        return Principal(mean, *leading(matrix, count))
+        with progress.task("eigenvectors", 1) as advance:
+            directions, variances = leading(matrix, count)
+            advance(1)
+        return Principal(mean, directions, variances)
     mean = compute.mean(features)
     found = compute.checkpoint.stage("directions", rng, lambda: _subspace_iteration(features, mean, count, rng))
     return Principal(mean, *found)
@@ -106,9 +109,7 @@ class Moments(compute.Sum):
 def leading(matrix: NDArray[np.float64], count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(eigenvectors (d, count), eigenvalues), largest eigenvalue first; each vector's largest entry is positive."""
     d = len(matrix)
-    with progress.task("eigenvectors", 1) as advance:
-        values, vectors = linalg.eigh(matrix, subset_by_index=(d - count, d - 1))
-        advance(1)
+    values, vectors = linalg.eigh(matrix, subset_by_index=(d - count, d - 1))
     vectors = vectors[:, ::-1]
     peaks = vectors[np.abs(vectors).argmax(axis=0), np.arange(count)]
     return vectors * np.where(peaks < 0, -1.0, 1.0), np.maximum(values[::-1], 0.0)

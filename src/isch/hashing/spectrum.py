@@ -6,7 +6,7 @@ over slabs of atoms.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -57,8 +57,7 @@ class Spectrum:
     @property
     def blocks(self) -> list[slice]:
         """The columns of each block."""
-        ends = np.cumsum(self.sizes).tolist()
-        return [slice(end - size, end) for end, size in zip(ends, self.sizes, strict=True)]
+        return slices(self.sizes)
 
     def first(self, count: int) -> "Spectrum":
         """The ``count`` largest pairs of one block, or all of them if they are fewer."""
@@ -76,6 +75,12 @@ class Spectrum:
         parts = [np.arange(first, count, n_blocks) for first in range(min(n_blocks, count))]
         order, sizes = np.concatenate(parts), tuple(map(len, parts))
         return replace(self, eigenvalues=self.eigenvalues[order], eigenvectors=self.eigenvectors[:, order], sizes=sizes)
+
+
+def slices(sizes: Sequence[int]) -> list[slice]:
+    """Consecutive parts of these sizes."""
+    ends = np.cumsum(sizes).tolist()
+    return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
 
 def work(kind: str, shape: tuple[int, int], n_bits: int, n_blocks: int) -> list[Stage]:

@@ -1,0 +1,151 @@
+"""The map of ISCH for what belongs together, learned without labels.
+
+Let k(i, j) say how much two rows belong together. The linear map L whose inner products come closest to it minimises
+
+    E[(k(i, j) − ⟨L x_i, L x_j⟩)²] = tr(M C M C) − 2 tr(M K) + …,   M = Lᵀ L,  C = E[x xᵀ],  K = E[k(i, j) x_i x_jᵀ],
+
+so M = C⁻¹ K C⁻¹. The paper's k is the inner product of sparse codes. Its model makes C and K functions of D Dᵀ, so that
+M = V f(λ)² Vᵀ. This finds small groups well, but the best λ* depends on the size of groups, which nobody knows.
+
+So the paper's map, with λ* at the level of the spectrum, serves to find neighbours, and random walks among these say
+what belongs together: k(i, j) = P⁴(i, j) / π_j is the chance that four steps lead from i to j, over that of any walk.
+P is reversible, so K is the covariance of P² x: of rows that are averaged twice over their neighbours. As in the paper,
+x has noise, which adds ρ I to C. The paper's M is added, the more so the longer the code: it knows the finer
+differences. Of the values M^½ x, the principal components are kept.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isch import progress
+from isch.compute import EIGH_FLOPS, Stage, n_threads, single_threaded_blas
+from isch.hashing import neighbours, pca, spectrum
+from isch.hashing.blocks import Directions, bits_of
+from isch.hashing.neighbours import Graph, Matrix
+from isch.hashing.spectrum import Spectrum, slices
+from isch.lazy import linalg
+
+LEAST_ROWS = 100  # fewer have no neighbourhoods to speak of
+SAMPLE_ROWS = 10_000
+WIDTH = 512  # directions in which neighbours are looked for
+AVERAGED = 2  # times: half of the steps of a walk
+NOISE = 2.0  # ρ, in units of the mean variance of the strongest WIDTH directions
+PAPER_BITS = 1024  # from which on the paper's map counts as much as walks; shorter codes tell fewer details apart
+TOGETHER = 2048  # eigenvectors in a group
+SLAB_ROWS = 1024
+
+Square = NDArray[np.float64]
+
+
+def grouped(pairs: Spectrum) -> Spectrum:
+    """The eigenpairs dealt to groups that can be decomposed in reasonable time; sampled blocks stay as they are."""
+    return pairs.dealt(math.ceil(len(pairs.eigenvalues) / TOGETHER)) if len(pairs.sizes) == 1 else pairs
+
+
+def directions(Z: Matrix, pairs: Spectrum, n_bits: int, n_blocks: int) -> Directions:
+    """W for codes of ``n_bits`` bits.
+
+    Parameters
+    ----------
+    Z : array (n, r)
+        Centred sample rows in the coordinates of the eigenvectors of ``pairs``.
+    pairs : Spectrum
+        The eigenpairs, ``grouped``. Each group gives directions of its own.
+    n_bits : int
+        Bits per code: as many directions, if there are as many eigenvectors.
+    n_blocks : int
+        Blocks of the rotation, to which the directions are dealt in turn, strongest first.
+
+    Returns
+    -------
+    Directions
+        Those of the paper's map, with λ* at the level of the spectrum, where rows are few or all alike.
+    """
+    n_groups = len(pairs.sizes)
+    counts = [min(len(part), size) for part, size in zip(bits_of(n_bits, n_groups), pairs.sizes, strict=True)]
+    dealt = [len(part) for part in bits_of(sum(counts), n_blocks)]
+    blocks = slices(counts if n_blocks == n_groups else dealt)
+    starts = np.array([block.start for block in blocks])
+    W = np.empty((len(pairs.eigenvectors), sum(counts)), np.float32)
+    for number, (group, found) in enumerate(zip(pairs.blocks, maps(Z, pairs, counts, n_bits), strict=True)):
+        turn = np.arange(found.shape[1]) * n_groups + number
+        into = starts[turn % n_blocks] + turn // n_blocks
+        for rows in (slice(start, start + SLAB_ROWS) for start in range(0, len(W), SLAB_ROWS)):
+            W[rows, into] = pairs.eigenvectors[rows, group] @ found
+    return Directions(W, blocks)
+
+
+def maps(Z: Matrix, pairs: Spectrum, counts: Sequence[int], n_bits: int) -> list[Matrix]:
+    """Of each group, from the coordinates of its eigenvectors to ``count`` new ones, strongest first (r, count)."""
+    f = spectrum.weights(pairs.eigenvalues, pairs.level)
+    variances = np.sort(Z.var(axis=0, dtype=np.float64))[::-1]
+    groups = list(zip(pairs.blocks, counts, strict=True))
+    if len(Z) < LEAST_ROWS or not variances.any():
+        return [np.diag(f[group]).astype(np.float32)[:, :count] for group, count in groups]
+    graph = neighbours.nearest_graph(strongest(Z * f.astype(np.float32)))
+    noise, paper, found = NOISE * float(variances[:WIDTH].mean()), min(1.0, n_bits / PAPER_BITS), list[Matrix]()
+    with single_threaded_blas(), progress.task("what belongs together", len(groups), "groups") as advance:
+        for group, count in groups:
+            C, K = moments(graph, Z[:, group])
+            M = scaled(walked(C, K, noise), C) + paper * scaled(np.diag(f[group] ** 2), C)
+            found.append(components(M, C, count))
+            advance(1)
+    return found
+
+
+def work(n_rows: int, rank: int) -> list[Stage]:
+    """What ``directions`` costs for n rows and so many eigenvectors."""
+    n, width = min(n_rows, SAMPLE_ROWS), min(rank, WIDTH)
+    compared = 4 * n * (2 * rank + width + 2 * neighbours.SCORED_ROWS * n_threads())
+    graph = Stage("neighbours", 2.0 * n**2 * width, memory=compared, moved=4.0 * n**2)
+    n_groups = math.ceil(rank / TOGETHER)
+    size, averaged = rank / n_groups, AVERAGED * 2.0 * neighbours.count(n) * n * 4 * rank
+    products = 2 * n_groups * (4.0 * n * size**2 + 10.0 * size**3)  # in double precision
+    held = 4 * n * (rank + 3 * size) + 8 * (SLAB_ROWS * size + 8 * size**2)
+    solving = 2.0 * n_groups * EIGH_FLOPS * size**3
+    return [graph, Stage("what belongs together", products, solving, memory=held, moved=averaged)]
+
+
+def strongest(Z: Matrix) -> Matrix:
+    """The WIDTH columns that vary most."""
+    order = np.argsort(-Z.var(axis=0, dtype=np.float64), kind="stable")[:WIDTH]
+    return np.ascontiguousarray(Z[:, np.sort(order)])
+
+
+def moments(graph: Graph, Z: Matrix) -> tuple[Square, Square]:
+    """(C, K): the covariances of rows, and of rows averaged over their neighbours; each row by its share of walks."""
+    shares = graph.degrees / graph.degrees.sum()
+    rows = Z - shares @ Z
+    means = rows
+    for _ in range(AVERAGED):
+        means = graph.transitions @ means
+    roots, size = np.sqrt(shares, dtype=np.float64)[:, None], Z.shape[1]
+    C, K = np.zeros((size, size)), np.zeros((size, size))
+    for part in (slice(start, start + SLAB_ROWS) for start in range(0, len(Z), SLAB_ROWS)):
+        for total, values in ((C, rows), (K, means)):
+            weighed = roots[part] * values[part]
+            total += weighed.T @ weighed
+    return C, K
+
+
+def walked(C: Square, K: Square, noise: float) -> Square:
+    """M = (C + ρ I)⁻¹ K (C + ρ I)⁻¹."""
+    noisy = C + noise * np.eye(len(C))
+    half = linalg.solve(noisy, K, assume_a="pos")
+    M = linalg.solve(noisy, half.T, assume_a="pos")
+    return np.asarray(M + M.T) / 2
+
+
+def scaled(M: Square, C: Square) -> Square:
+    """M, scaled so that the values of rows have a mean square of 1."""
+    return M / max(float(np.sum(M * C)), np.finfo(float).tiny)
+
+
+def components(M: Square, C: Square, count: int) -> Matrix:
+    """The ``count`` principal components of the values M^½ x, as a map of x (r, count)."""
+    values, vectors = linalg.eigh(M)
+    root = vectors * np.sqrt(np.maximum(values, 0)) @ vectors.T
+    return np.asarray(root @ pca.leading(root @ C @ root, count)[0], np.float32)

@@ -1,0 +1,163 @@
+"""The map of what belongs together, learned without labels."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from isch.hashing import belonging, neighbours, spectrum
+from isch.hashing.spectrum import Spectrum
+
+EIGENVALUES = np.geomspace(60, 0.2, 24)
+SIGNAL = np.geomspace(3, 0.1, 24)
+
+
+def pairs(r: int = 24, n_groups: int = 1) -> Spectrum:
+    whole = Spectrum(EIGENVALUES[:r], np.eye(r, dtype=np.float32), (r,), 1.0, 7.0, r)
+    return whole.dealt(n_groups)
+
+
+def grouped(signal: NDArray[np.float64], n: int = 1500, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.intp]]:
+    """(rows of twelve groups that differ by ``signal`` along each direction, with unit noise in all; their groups)."""
+    rng = np.random.default_rng(seed)
+    labels, centres = rng.integers(12, size=n), rng.standard_normal((12, len(signal))) * signal
+    rows = centres[labels] + rng.standard_normal((n, len(signal)))
+    return np.asarray(rows - rows.mean(axis=0), np.float32), labels
+
+
+def same_among_nearest(Z: NDArray[np.float32], labels: NDArray[np.intp]) -> float:
+    return float((labels[neighbours.nearest_rows(Z, 50)] == labels[:, None]).mean())
+
+
+def test_moments_are_those_of_both_ends_of_a_walk() -> None:
+    """P is reversible: averaging AVERAGED times and taking the covariance equals walking twice as many steps."""
+    Z, _ = grouped(SIGNAL, n=200)
+    graph = neighbours.nearest_graph(Z)
+    chances = graph.degrees / graph.degrees.sum()
+    P = np.linalg.matrix_power(graph.transitions.toarray().astype(np.float64), 2 * belonging.AVERAGED)
+    centred = Z - chances @ Z
+    C, K = belonging.moments(graph, Z)
+    np.testing.assert_allclose(C, centred.T @ np.diag(chances) @ centred, atol=1e-4)
+    np.testing.assert_allclose(K, centred.T @ np.diag(chances) @ P @ centred, atol=1e-4)
+
+
+def test_the_map_of_walks_is_where_the_paper_s_objective_is_least() -> None:
+    """E[(k − xᵀMx')²] over independent pairs of rows, with noise in x: no other M has less."""
+    Z, _ = grouped(SIGNAL[:6], n=300)
+    graph = neighbours.nearest_graph(Z)
+    chances = (graph.degrees / graph.degrees.sum()).astype(np.float64)
+    walk = np.linalg.matrix_power(graph.transitions.toarray().astype(np.float64), 2 * belonging.AVERAGED) / chances
+    x, noise = (Z - chances @ Z).astype(np.float64), 0.3
+    C, K = belonging.moments(graph, Z)
+
+    def objective(M: NDArray[np.float64]) -> float:
+        of_rows = chances @ (walk - x @ M @ x.T) ** 2 @ chances
+        of_noise = 2 * noise * np.trace(M @ C @ M) + noise**2 * np.trace(M @ M)
+        return float(of_rows + of_noise)
+
+    best = belonging.walked(C, K, noise)
+    rng = np.random.default_rng(1)
+    for size in (1e-1, 1e-2, 1e-3):
+        change = rng.standard_normal((6, 6)) * size * np.abs(best).max()
+        assert objective(best + change + change.T) > objective(best)
+
+
+def test_components_keep_the_inner_products_of_the_map() -> None:
+    rng = np.random.default_rng(0)
+    roots = rng.standard_normal((2, 24, 24))
+    M, C = roots @ roots.transpose(0, 2, 1)
+    A = belonging.components(M, C, 24).astype(np.float64)
+    np.testing.assert_allclose(A @ A.T, M, rtol=1e-4, atol=1e-4)
+    spread = A.T @ C @ A
+    np.testing.assert_allclose(spread, np.diag(np.diag(spread)), atol=1e-3 * spread.max())
+    assert (np.diff(np.diag(spread)) <= 1e-3).all()
+    np.testing.assert_allclose(belonging.components(M, C, 5), A[:, :5], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("n_bits", [8, 24])
+def test_rows_that_belong_together_come_closer_than_by_any_lambda_star(n_bits: int) -> None:
+    """Also where weak eigenvectors hold the signal and strong ones noise, which no λ* can tell apart."""
+    rng = np.random.default_rng(4)
+    turn = np.linalg.qr(rng.standard_normal((24, 24)))[0].astype(np.float32)
+    Z, labels = grouped(np.where(np.arange(24) < 6, 2.0, 0))
+    Z = Z @ turn
+    learned = belonging.directions(Z, pairs(), n_bits, 1).W
+    by_paper = [
+        same_among_nearest(Z[:, :n_bits] * spectrum.weights(EIGENVALUES[:n_bits], star).astype(np.float32), labels)
+        for star in (1, 8, 64, 512)
+    ]
+    assert same_among_nearest(Z @ learned, labels) > max(by_paper) + 0.02
+
+
+def test_longer_codes_take_more_of_the_paper_s_map() -> None:
+    """Its part of M grows with the bits, so M comes nearer to diag f²."""
+    Z, f2 = grouped(SIGNAL)[0], spectrum.weights(EIGENVALUES, 7.0) ** 2
+
+    def likeness(n_bits: int) -> float:
+        (A,) = belonging.maps(Z, pairs(), [24], n_bits)
+        M = A @ A.T
+        return float(np.sum(M * np.diag(f2)) / np.linalg.norm(M) / np.linalg.norm(f2))
+
+    assert likeness(24) < likeness(256) < likeness(1024) == likeness(4096)
+
+
+@pytest.mark.parametrize(("n_groups", "n_blocks"), [(1, 1), (1, 3), (2, 3), (3, 3), (2, 1)])
+def test_directions_are_dealt_to_the_blocks(n_groups: int, n_blocks: int) -> None:
+    """Each block has strong and weak directions, and all of them are there once."""
+    found, Z = pairs(n_groups=n_groups), grouped(SIGNAL)[0]
+    order = np.concatenate([np.arange(first, 24, n_groups) for first in range(n_groups)])
+    W, blocks = belonging.directions(np.ascontiguousarray(Z[:, order]), found, 12, n_blocks)
+    assert W.shape == (24, 12)
+    assert [block.stop - block.start for block in blocks] == [12 // n_blocks] * n_blocks
+    spread = (Z @ W).var(axis=0)
+    for block in blocks:
+        assert (np.diff(spread[block]) <= 0.2 * spread.max()).all()
+    assert np.linalg.matrix_rank(W) == 12
+    maps = belonging.maps(np.ascontiguousarray(Z[:, order]), found, [12 // n_groups] * n_groups, 12)
+    expected = np.concatenate([found.eigenvectors[:, at] @ A for at, A in zip(found.blocks, maps, strict=True)], axis=1)
+    np.testing.assert_array_equal(W[:, np.lexsort(W)], expected[:, np.lexsort(expected)])
+
+
+def test_sampled_blocks_of_unequal_size_stay_apart() -> None:
+    found = replace(pairs(), sizes=(9, 8, 7))
+    W, blocks = belonging.directions(grouped(SIGNAL)[0], belonging.grouped(found), 24, 3)
+    assert [(block.start, block.stop) for block in blocks] == [(0, 8), (8, 16), (16, 23)]
+    assert (W[9:, blocks[0]] == 0).all()
+    assert (W[:9, blocks[1]] == 0).all()
+
+
+def test_many_eigenvectors_are_decomposed_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(belonging, "TOGETHER", 10)
+    assert belonging.grouped(pairs()).sizes == (8, 8, 8)
+
+
+def test_few_or_equal_rows_get_the_paper_s_map() -> None:
+    f = spectrum.weights(EIGENVALUES, 7.0)
+    for Z in (grouped(np.ones(24), n=99)[0], np.ones((200, 24), np.float32)):
+        W, _ = belonging.directions(Z, pairs(), 16, 1)
+        np.testing.assert_allclose(W, np.diag(f)[:, :16], rtol=1e-6)
+
+
+@pytest.mark.parametrize("r", [1, 2, 3])
+def test_few_directions(r: int) -> None:
+    W, _ = belonging.directions(grouped(np.ones(r), n=200)[0], pairs(r), 16, 1)
+    assert W.shape == (r, r)
+    assert np.isfinite(W).all()
+
+
+def test_directions_are_repeated_and_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    Z, found = grouped(SIGNAL)[0], []
+    for threads in ("1", "1", "3"):
+        monkeypatch.setenv("ISCH_NUM_THREADS", threads)
+        found.append(belonging.directions(Z, pairs(), 12, 1).W)
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+
+
+def test_directions_hardly_depend_on_rounding_and_not_on_scale() -> None:
+    Z = grouped(SIGNAL)[0]
+    noise = 1 + np.float32(1e-6) * np.random.default_rng(2).standard_normal(Z.shape, np.float32)
+    first, shaken, large = (belonging.directions(rows, pairs(), 12, 1).W for rows in (Z, Z * noise, 8 * Z))
+    np.testing.assert_allclose(shaken @ shaken.T, first @ first.T, atol=1e-3 * np.abs(first @ first.T).max())
+    np.testing.assert_allclose(64 * large @ large.T, first @ first.T, rtol=1e-4, atol=1e-5)
