@@ -58,7 +58,7 @@ def crafted(folder: Path) -> Iterator[Path]:
     changes: dict[str, dict[str, Any]] = {
         f"bits {n}": {"parameters": {**whole.parameters, "n_bits": n}} for n in (0, -1, 17, 4 * 10**9, 1e9, "16", None)
     }
-    needed = [name for name in whole.learned if name not in ("rank_", "unit_")]
+    needed = [name for name in whole.learned if name not in ("rank_", "unit_", "n_neighbours_")]
     changes |= {f"without {name}": {"learned": _without(whole.learned, name)} for name in needed}
     changes |= {
         f"odd {name}": {"learned": {**whole.learned, name: np.zeros((3, 3), np.float32)}} for name in whole.learned

@@ -86,7 +86,6 @@ FURTHER: dict[str, list[tuple[str, dict[str, Any]]]] = {
         ("gist", {"n_bits": 64, "dictionary": "hierarchical", "spectrum": "randomized", "tau": 0.01}),
         ("wide", {"n_bits": 64, "dictionary": "hierarchical", "n_branches": 8, "n_iter": 10}),
         ("gist", {"n_bits": 64, "tau": 0.002}),
-        ("mnist", {"n_bits": 64, "tau": 0.001}),
     ],
     "itq": [("wide", {"n_bits": 32, "n_iter": 10})],
     "bpbc": [("gist", {"n_bits": 60, "learn": False})],

@@ -56,11 +56,12 @@ def test_the_map_of_walks_is_where_the_paper_s_objective_is_least() -> None:
         of_noise = 2 * noise * np.trace(M @ C @ M) + noise**2 * np.trace(M @ M)
         return float(of_rows + of_noise)
 
-    best = belonging.walked(C, K, noise)
+    best, explained = belonging.walked(C, K, noise)
     rng = np.random.default_rng(1)
     for size in (1e-1, 1e-2, 1e-3):
         change = rng.standard_normal((6, 6)) * size * np.abs(best).max()
         assert objective(best + change + change.T) > objective(best)
+    assert objective(np.zeros((6, 6))) - objective(best) == pytest.approx(explained, rel=1e-3)
 
 
 def test_components_keep_the_inner_products_of_the_map() -> None:
@@ -100,6 +101,15 @@ def test_longer_codes_take_more_of_the_paper_s_map() -> None:
         return float(np.sum(M * np.diag(f2)) / np.linalg.norm(M) / np.linalg.norm(f2))
 
     assert likeness(24) < likeness(256) < likeness(1024) == likeness(4096)
+
+
+def test_rows_without_groups_have_nearly_the_paper_s_map() -> None:
+    """Walks among rows that differ by chance alone, in many directions, say nothing."""
+    rng, f2 = np.random.default_rng(5), spectrum.weights(np.linspace(9, 3, 200), 5.0) ** 2
+    flat = Spectrum(np.linspace(9, 3, 200), np.eye(200, dtype=np.float32), (200,), 1.0, 5.0, 200)
+    Z = rng.standard_normal((3000, 200), np.float32)
+    (A,) = belonging.maps(Z, flat, [200], 64)
+    np.testing.assert_allclose(A @ A.T * (f2.sum() / np.trace(A @ A.T)), np.diag(f2), atol=0.1 * f2.max())
 
 
 @pytest.mark.parametrize(("n_groups", "n_blocks"), [(1, 1), (1, 3), (2, 3), (3, 3), (2, 1)])

@@ -10,8 +10,9 @@ M = V f(λ)² Vᵀ. This finds small groups well, but the best λ* depends on th
 So the paper's map, with λ* at the level of the spectrum, serves to find neighbours, and random walks among these say
 what belongs together: k(i, j) = P⁴(i, j) / π_j is the chance that four steps lead from i to j, over that of any walk.
 P is reversible, so K is the covariance of P² x: of rows that are averaged twice over their neighbours. As in the paper,
-x has noise, which adds ρ I to C. The paper's M is added, the more so the longer the code: it knows the finer
-differences. Of the values M^½ x, the principal components are kept.
+x has noise, which adds ρ I to C. The paper's M is added, the more so the longer the code, because it knows the finer
+differences, and the less walks explain: among rows without groups they mean nothing. Of the values M^½ x, the principal
+components are kept.
 """
 
 import math
@@ -25,7 +26,7 @@ from isch.compute import EIGH_FLOPS, Stage, n_threads, single_threaded_blas
 from isch.hashing import neighbours, pca, spectrum
 from isch.hashing.blocks import Directions, bits_of
 from isch.hashing.neighbours import Graph, Matrix
-from isch.hashing.spectrum import Spectrum, slices
+from isch.hashing.spectrum import Spectrum, Vector, slices
 from isch.lazy import linalg
 
 LEAST_ROWS = 100  # fewer have no neighbourhoods to speak of
@@ -34,6 +35,7 @@ WIDTH = 512  # directions in which neighbours are looked for
 AVERAGED = 2  # times: half of the steps of a walk
 NOISE = 2.0  # ρ, in units of the mean variance of the strongest WIDTH directions
 PAPER_BITS = 1024  # from which on the paper's map counts as much as walks; shorter codes tell fewer details apart
+WEAK = 0.5  # walks that explain as little as this, half a direction, count half
 TOGETHER = 2048  # eigenvectors in a group
 SLAB_ROWS = 1024
 
@@ -86,12 +88,11 @@ def maps(Z: Matrix, pairs: Spectrum, counts: Sequence[int], n_bits: int) -> list
     if len(Z) < LEAST_ROWS or not variances.any():
         return [np.diag(f[group]).astype(np.float32)[:, :count] for group, count in groups]
     graph = neighbours.nearest_graph(strongest(Z * f.astype(np.float32)))
-    noise, paper, found = NOISE * float(variances[:WIDTH].mean()), min(1.0, n_bits / PAPER_BITS), list[Matrix]()
+    noise, found = NOISE * float(variances[:WIDTH].mean()), list[Matrix]()
     with single_threaded_blas(), progress.task("what belongs together", len(groups), "groups") as advance:
         for group, count in groups:
             C, K = moments(graph, Z[:, group])
-            M = scaled(walked(C, K, noise), C) + paper * scaled(np.diag(f[group] ** 2), C)
-            found.append(components(M, C, count))
+            found.append(components(learned(C, K, f[group], noise, n_bits), C, count))
             advance(1)
     return found
 
@@ -103,9 +104,9 @@ def work(n_rows: int, rank: int) -> list[Stage]:
     graph = Stage("neighbours", 2.0 * n**2 * width, memory=compared, moved=4.0 * n**2)
     n_groups = math.ceil(rank / TOGETHER)
     size, averaged = rank / n_groups, AVERAGED * 2.0 * neighbours.count(n) * n * 4 * rank
-    products = 2 * n_groups * (4.0 * n * size**2 + 10.0 * size**3)  # in double precision
+    products = n_groups * (4.0 * n * size**2 + 16.0 * size**3)  # in double precision, covariances by their halves
     held = 4 * n * (rank + 3 * size) + 8 * (SLAB_ROWS * size + 8 * size**2)
-    solving = 2.0 * n_groups * EIGH_FLOPS * size**3
+    solving = n_groups * (2 * EIGH_FLOPS + 5.0) * size**3
     return [graph, Stage("what belongs together", products, solving, memory=held, moved=averaged)]
 
 
@@ -131,12 +132,22 @@ def moments(graph: Graph, Z: Matrix) -> tuple[Square, Square]:
     return C, K
 
 
-def walked(C: Square, K: Square, noise: float) -> Square:
-    """M = (C + ρ I)⁻¹ K (C + ρ I)⁻¹."""
+def learned(C: Square, K: Square, f: Vector, noise: float, n_bits: int) -> Square:
+    """M of walks and of the paper, each with its weight."""
+    of_walks, explained = walked(C, K, noise)
+    trust = explained**2 / (explained**2 + WEAK**2)
+    return trust * scaled(of_walks, C) + min(1.0, n_bits / PAPER_BITS) * scaled(np.diag(f**2), C)
+
+
+def walked(C: Square, K: Square, noise: float) -> tuple[Square, float]:
+    """(M = (C + ρ I)⁻¹ K (C + ρ I)⁻¹, what it explains of k: Σ e²), with e the eigenvalues of (C + ρ I)⁻¹ K.
+
+    Along one direction e is the correlation between both ends of a walk.
+    """
     noisy = C + noise * np.eye(len(C))
     half = linalg.solve(noisy, K, assume_a="pos")
     M = linalg.solve(noisy, half.T, assume_a="pos")
-    return np.asarray(M + M.T) / 2
+    return np.asarray(M + M.T) / 2, float(np.sum(half * half.T))
 
 
 def scaled(M: Square, C: Square) -> Square:
