@@ -51,7 +51,15 @@ def test_dry_run(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = set(os.listdir())
     code, out, _ = run(capsys, line)
     assert code == 0
-    for word in ("k-means", "rotation 1 of 1", "what belongs together", "learning, ", "encoding", "at least", "measured: "):
+    for word in (
+        "k-means",
+        "rotation 1 of 1",
+        "what belongs together",
+        "learning, ",
+        "encoding",
+        "at least",
+        "measured: ",
+    ):
         assert word in out
     code, out, _ = run(capsys, f"{line} --json --method lsh")
     assert (code, json.loads(out)["stages"][0]["read"]) == (0, DIGITS.nbytes)

@@ -124,7 +124,8 @@ def test_directions_are_dealt_to_the_blocks(n_groups: int, n_blocks: int) -> Non
     for block in blocks:
         assert (np.diff(spread[block]) <= 0.2 * spread.max()).all()
     assert np.linalg.matrix_rank(W) == 12
-    maps = belonging.maps(np.ascontiguousarray(Z[:, order]), found, [12 // n_groups] * n_groups, 12)
+    n_alike = 1 if n_groups == n_blocks else n_groups
+    maps = belonging.maps(np.ascontiguousarray(Z[:, order]), found, [12 // n_groups] * n_groups, 12, n_alike)
     expected = np.concatenate([found.eigenvectors[:, at] @ A for at, A in zip(found.blocks, maps, strict=True)], axis=1)
     np.testing.assert_array_equal(W[:, np.lexsort(W)], expected[:, np.lexsort(expected)])
 
@@ -140,6 +141,23 @@ def test_sampled_blocks_of_unequal_size_stay_apart() -> None:
 def test_many_eigenvectors_are_decomposed_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(belonging, "TOGETHER", 10)
     assert belonging.grouped(pairs()).sizes == (8, 8, 8)
+
+
+@pytest.mark.parametrize("n_groups", [2, 4])
+def test_groups_trust_walks_as_much_as_all_directions_together(n_groups: int) -> None:
+    """Each of them explains a part; what they leave of the paper's map is much the same."""
+    Z, f2 = grouped(0.5 * np.ones(24))[0], spectrum.weights(EIGENVALUES, 7.0) ** 2
+    order = np.concatenate([np.arange(first, 24, n_groups) for first in range(n_groups)])
+
+    def likeness(found: Spectrum, rows: NDArray[np.float32], weights: NDArray[np.float64]) -> float:
+        (A, *_) = belonging.maps(rows, found, list(found.sizes), 512, len(found.sizes))
+        M, r = A @ A.T, len(A)
+        return float(np.sum(np.diag(M) * weights[:r]) / np.linalg.norm(M) / np.linalg.norm(weights[:r]))
+
+    alone = likeness(pairs(), Z, f2)
+    assert likeness(pairs(n_groups=n_groups), np.ascontiguousarray(Z[:, order]), f2[order]) == pytest.approx(
+        alone, abs=0.1
+    )
 
 
 def test_few_or_equal_rows_get_the_paper_s_map() -> None:

@@ -69,6 +69,34 @@ def test_without_tau_neighbours_are_those_of_the_paper_s_map_at_the_level_of_the
 
 def test_with_a_given_tau_no_neighbours_are_looked_for() -> None:
     assert isch.ISCH(8, tau=0.01).fit(DIGITS).n_neighbours_ is None
+    assert isch.ISCH(8).fit(low_rank(99)).n_neighbours_ is None
+
+
+@pytest.mark.parametrize("tau", ["auto", 0.005])
+def test_more_blocks_than_directions(tau: Any) -> None:
+    hasher = isch.ISCH(64, block_size=8, tau=tau).fit(low_rank(d=2))
+    assert hasher.block_size_ == 32
+    assert hasher.plan(low_rank(d=2), measured=False).stages[-1].label == "rotation 2 of 2"
+
+
+def same_group(hasher: Any, X: NDArray[np.float32], labels: NDArray[np.intp]) -> float:
+    found = hasher.fit(X[500:]).transform(X)
+    return float((labels[500:][isch.nearest(found[:500], found[500:], k=10)[1]] == labels[:500, None]).mean())
+
+
+@pytest.mark.parametrize("what", ["a noisy column", "one huge row", "two far halves"])
+def test_directions_that_exceed_all_others_do_no_harm(what: str) -> None:
+    """Groups are found as well as by ITQ where most of the variance has nothing to do with them."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(10, size=2000)
+    X = (rng.standard_normal((10, 30))[labels] + 0.8 * rng.standard_normal((2000, 30))).astype(np.float32)
+    if what == "a noisy column":
+        X[:, 0] = 20 * rng.standard_normal(2000)
+    elif what == "one huge row":
+        X[1234] *= 3000
+    else:
+        X[::2] += 7
+    assert same_group(isch.ISCH(32), X, labels) > same_group(isch.ITQ(32), X, labels)
 
 
 def test_codes_without_tau_find_more_of_the_same_kind_than_with_any() -> None:

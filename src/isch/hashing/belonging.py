@@ -8,11 +8,11 @@ so M = C⁻¹ K C⁻¹. The paper's k is the inner product of sparse codes. Its 
 M = V f(λ)² Vᵀ. This finds small groups well, but the best λ* depends on the size of groups, which nobody knows.
 
 So the paper's map, with λ* at the level of the spectrum, serves to find neighbours, and random walks among these say
-what belongs together: k(i, j) = P⁴(i, j) / π_j is the chance that four steps lead from i to j, over that of any walk.
-P is reversible, so K is the covariance of P² x: of rows that are averaged twice over their neighbours. As in the paper,
-x has noise, which adds ρ I to C. The paper's M is added, the more so the longer the code, because it knows the finer
-differences, and the less walks explain: among rows without groups they mean nothing. Of the values M^½ x, the principal
-components are kept.
+what belongs together: k(i, j) = P⁴(i, j) / π_j says how many times likelier four steps from i end in j than a long walk
+does. Rows count by π, their share of a long walk. P is reversible, so K is the covariance of P² x: of rows that are
+averaged twice over their neighbours. As in the paper, x has noise, which adds ρ I to C. The paper's M is added, the
+more so the longer the code, because it knows the finer differences. Walks count less where they explain little: among
+rows without groups they mean nothing. Of the values M^½ x, the principal components are kept.
 """
 
 import math
@@ -34,6 +34,7 @@ SAMPLE_ROWS = 10_000
 WIDTH = 512  # directions in which neighbours are looked for
 AVERAGED = 2  # times: half of the steps of a walk
 NOISE = 2.0  # ρ, in units of the mean variance of the strongest WIDTH directions
+EXTREME = 8.0  # times the variance that a tenth of the directions exceed: the most that one direction adds to that mean
 PAPER_BITS = 1024  # from which on the paper's map counts as much as walks; shorter codes tell fewer details apart
 WEAK = 0.5  # walks that explain as little as this, half a direction, count half
 TOGETHER = 2048  # eigenvectors in a group
@@ -44,7 +45,8 @@ Square = NDArray[np.float64]
 
 def grouped(pairs: Spectrum) -> Spectrum:
     """The eigenpairs dealt to groups that can be decomposed in reasonable time; sampled blocks stay as they are."""
-    return pairs.dealt(math.ceil(len(pairs.eigenvalues) / TOGETHER)) if len(pairs.sizes) == 1 else pairs
+    few = len(pairs.eigenvalues) <= TOGETHER or len(pairs.sizes) > 1
+    return pairs if few else pairs.dealt(math.ceil(len(pairs.eigenvalues) / TOGETHER))
 
 
 def directions(Z: Matrix, pairs: Spectrum, n_bits: int, n_blocks: int) -> Directions:
@@ -59,7 +61,7 @@ def directions(Z: Matrix, pairs: Spectrum, n_bits: int, n_blocks: int) -> Direct
     n_bits : int
         Bits per code: as many directions, if there are as many eigenvectors.
     n_blocks : int
-        Blocks of the rotation, to which the directions are dealt in turn, strongest first.
+        Blocks of the rotation, to which the directions are dealt in turn, strongest first. Sampled groups are blocks.
 
     Returns
     -------
@@ -68,11 +70,12 @@ def directions(Z: Matrix, pairs: Spectrum, n_bits: int, n_blocks: int) -> Direct
     """
     n_groups = len(pairs.sizes)
     counts = [min(len(part), size) for part, size in zip(bits_of(n_bits, n_groups), pairs.sizes, strict=True)]
-    dealt = [len(part) for part in bits_of(sum(counts), n_blocks)]
-    blocks = slices(counts if n_blocks == n_groups else dealt)
+    sampled, dealt = n_groups == n_blocks, [len(part) for part in bits_of(sum(counts), n_blocks)]
+    blocks = slices(counts if sampled else dealt)
     starts = np.array([block.start for block in blocks])
     W = np.empty((len(pairs.eigenvectors), sum(counts)), np.float32)
-    for number, (group, found) in enumerate(zip(pairs.blocks, maps(Z, pairs, counts, n_bits), strict=True)):
+    found_maps = maps(Z, pairs, counts, n_bits, 1 if sampled else n_groups)
+    for number, (group, found) in enumerate(zip(pairs.blocks, found_maps, strict=True)):
         turn = np.arange(found.shape[1]) * n_groups + number
         into = starts[turn % n_blocks] + turn // n_blocks
         for rows in (slice(start, start + SLAB_ROWS) for start in range(0, len(W), SLAB_ROWS)):
@@ -80,19 +83,24 @@ def directions(Z: Matrix, pairs: Spectrum, n_bits: int, n_blocks: int) -> Direct
     return Directions(W, blocks)
 
 
-def maps(Z: Matrix, pairs: Spectrum, counts: Sequence[int], n_bits: int) -> list[Matrix]:
-    """Of each group, from the coordinates of its eigenvectors to ``count`` new ones, strongest first (r, count)."""
-    f = spectrum.weights(pairs.eigenvalues, pairs.level)
-    variances = np.sort(Z.var(axis=0, dtype=np.float64))[::-1]
+def maps(Z: Matrix, pairs: Spectrum, counts: Sequence[int], n_bits: int, n_alike: int = 1) -> list[Matrix]:
+    """Of each group, from the coordinates of its eigenvectors to ``count`` new ones, strongest first (r, count).
+
+    Groups that share out the directions are ``n_alike``: each knows as large a part of what walks explain.
+    """
+    f, spread = spectrum.weights(pairs.eigenvalues, pairs.level), variances(Z)
     groups = list(zip(pairs.blocks, counts, strict=True))
-    if len(Z) < LEAST_ROWS or not variances.any():
+    if len(Z) < LEAST_ROWS or not spread.any():
         return [np.diag(f[group]).astype(np.float32)[:, :count] for group, count in groups]
     graph = neighbours.nearest_graph(strongest(Z * f.astype(np.float32)))
-    noise, found = NOISE * float(variances[:WIDTH].mean()), list[Matrix]()
+    noise, found = noise_of(spread), list[Matrix]()
     with single_threaded_blas(), progress.task("what belongs together", len(groups), "groups") as advance:
         for group, count in groups:
             C, K = moments(graph, Z[:, group])
-            found.append(components(learned(C, K, f[group], noise, n_bits), C, count))
+            of_walks, explained = walked(C, K, noise)
+            trust = 1 / (1 + (WEAK / max(n_alike * explained, np.finfo(float).tiny)) ** 2)
+            M = trust * scaled(of_walks, C) + min(1.0, n_bits / PAPER_BITS) * scaled(np.diag(f[group] ** 2), C)
+            found.append(components(M, C, count))
             advance(1)
     return found
 
@@ -110,9 +118,20 @@ def work(n_rows: int, rank: int) -> list[Stage]:
     return [graph, Stage("what belongs together", products, solving, memory=held, moved=averaged)]
 
 
+def variances(Z: Matrix) -> Vector:
+    """Of each column, without a copy of all of them in double precision."""
+    return np.concatenate([Z[:, i : i + 64].var(axis=0, dtype=np.float64) for i in range(0, Z.shape[1], 64)])
+
+
+def noise_of(spread: Vector) -> float:
+    """ρ from the variances of all directions; a few that exceed most others by far count less."""
+    strong = np.sort(spread)[::-1][:WIDTH]
+    return NOISE * float(np.minimum(strong, EXTREME * np.quantile(strong, 0.9)).mean())
+
+
 def strongest(Z: Matrix) -> Matrix:
     """The WIDTH columns that vary most."""
-    order = np.argsort(-Z.var(axis=0, dtype=np.float64), kind="stable")[:WIDTH]
+    order = np.argsort(-variances(Z), kind="stable")[:WIDTH]
     return np.ascontiguousarray(Z[:, np.sort(order)])
 
 
@@ -132,17 +151,10 @@ def moments(graph: Graph, Z: Matrix) -> tuple[Square, Square]:
     return C, K
 
 
-def learned(C: Square, K: Square, f: Vector, noise: float, n_bits: int) -> Square:
-    """M of walks and of the paper, each with its weight."""
-    of_walks, explained = walked(C, K, noise)
-    trust = explained**2 / (explained**2 + WEAK**2)
-    return trust * scaled(of_walks, C) + min(1.0, n_bits / PAPER_BITS) * scaled(np.diag(f**2), C)
-
-
 def walked(C: Square, K: Square, noise: float) -> tuple[Square, float]:
-    """(M = (C + ρ I)⁻¹ K (C + ρ I)⁻¹, what it explains of k: Σ e²), with e the eigenvalues of (C + ρ I)⁻¹ K.
+    """(M = (C + ρ I)⁻¹ K (C + ρ I)⁻¹, what it explains of E[k²]: Σ e²), with e the eigenvalues of (C + ρ I)⁻¹ K.
 
-    Along one direction e is the correlation between both ends of a walk.
+    Along one direction e is the correlation between both ends of a walk, with noise in both.
     """
     noisy = C + noise * np.eye(len(C))
     half = linalg.solve(noisy, K, assume_a="pos")

@@ -254,9 +254,13 @@ class ISCH(LinearHasher):
         sample = Subset(features, compute.sample(features, self.max_samples, rng))
         self.dictionary_ = self._learn_dictionary(sample, rng)
         self.spectrum_kind_ = self._spectrum_kind(self.dictionary_.shape)
-        found = compute.checkpoint.stage("spectrum", rng, lambda: self._decompose(self.dictionary_, rng).arrays())
         learn = nested.learn if self.nested else rotation.learn
-        self._rotate(self._weighed(Spectrum.of(*found), sample, rng), sample, rng, learn)
+        self._rotate(self._weighed(self._pairs(rng), sample, rng), sample, rng, learn)
+
+    def _pairs(self, rng: np.random.Generator) -> Spectrum:
+        """The eigenpairs, found now or by an earlier run."""
+        stage = compute.checkpoint.stage
+        return Spectrum.of(*stage("spectrum", rng, lambda: self._decompose(self.dictionary_, rng).arrays()))
 
     def _fit_neighbours(self, features: Features, rng: np.random.Generator) -> None:
         """The same with principal directions and f ≡ 1."""
@@ -291,14 +295,15 @@ class ISCH(LinearHasher):
 
     def _n_pairs(self) -> int:
         """Eigenpairs that are wanted: as many as bits, and at least those in which neighbours are looked for."""
-        return max(self.n_bits, belonging.WIDTH) if self.tau == "auto" else self.n_bits
+        further = self.tau == "auto" and self.spectrum != "columns"
+        return max(self.n_bits, belonging.WIDTH) if further else self.n_bits
 
     def _n_blocks(self, n_pairs: int) -> int:
         """Q, from the block size ℓ: m = Q ℓ, or as few blocks as may be where nothing divides evenly."""
         if self.nested:
             return 1
         if self.block_size:
-            return self.n_bits // self.block_size
+            return min(self.n_bits // self.block_size, n_pairs)
         size = max(s for s in range(1, BLOCK_LIMIT + 1) if n_pairs % s == 0)
         uneven = n_pairs < self.n_bits or size < min(n_pairs, BLOCK_LEAST)
         return math.ceil(n_pairs / (BLOCK_LIMIT if uneven else size))
@@ -350,7 +355,7 @@ class ISCH(LinearHasher):
             return Directions(W, pairs.blocks)
         pairs, rows = self._described(belonging.grouped(pairs)), compute.sample(sample, belonging.SAMPLE_ROWS, rng)
         Z = dictionary.unit_scale(self._project(pairs.eigenvectors, Subset(sample, rows)))
-        self.n_neighbours_ = neighbours.count(len(Z))
+        self.n_neighbours_ = neighbours.count(len(Z)) if len(Z) >= belonging.LEAST_ROWS else None
         return belonging.directions(Z, pairs, self.n_bits, n_blocks)
 
     def _project(self, W: NDArray[np.float32], rows: Features) -> NDArray[np.float32]:
