@@ -2,13 +2,12 @@
 
     python benchmarks/changed_results.py REVISION    # of Git: its results/ against the present ones
 
-Before and after are means of the headline measure over the seeds that both have; λ* is the median.
+Before and after are means of the headline measure over the seeds that both have.
 """
 
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -44,31 +43,25 @@ def pairs(old: list[Result], new: list[Result]) -> Pairs:
 
 
 def rows(found: Pairs) -> list[list[str]]:
-    """One line per method, and one for its λ* where it has one."""
+    """One line per method."""
     lengths, out = sorted({bits for _, bits in found}), []
     for label in sorted({label for label, _ in found}):
         cells = [found.get((label, bits), []) for bits in lengths]
         n = {len(cell) for cell in cells if cell}
         seeds = str(min(n)) if len(n) == 1 else f"{min(n)}–{max(n)}"
-        out.append([names.of_method(label), seeds, *(_cell(cell, _headline, names.number) for cell in cells)])
-        if any("lambda_star" in result.learned for cell in cells for pair in cell for result in pair):
-            out.append(["its λ*", "", *(_cell(cell, _lambda_star, "{:.3g}".format) for cell in cells)])
+        out.append([names.of_method(label), seeds, *map(_cell, cells)])
     return out
 
 
-def _cell(both: list[tuple[Result, Result]], value: Callable[[list[Result]], float], form: Callable[..., str]) -> str:
+def _cell(both: list[tuple[Result, Result]]) -> str:
     if not both:
         return "–"
-    was, now = (form(value([pair[i] for pair in both])) for i in (0, 1))
+    was, now = (names.number(_headline([pair[i] for pair in both])) for i in (0, 1))
     return was if was == now else f"{was} → {now}"
 
 
 def _headline(results: list[Result]) -> float:
     return float(np.mean([result.means[result.run.measures[0]]["expected"] for result in results]))
-
-
-def _lambda_star(results: list[Result]) -> float:
-    return float(np.median([result.learned.get("lambda_star", np.nan) for result in results]))
 
 
 def main() -> None:
