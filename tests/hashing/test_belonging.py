@@ -160,6 +160,18 @@ def test_groups_trust_walks_as_much_as_all_directions_together(n_groups: int) ->
     )
 
 
+def test_walks_that_explain_nothing_count_nothing() -> None:
+    assert belonging.trust(0.0) == 0
+    assert belonging.trust(belonging.WEAK) == 0.5
+    assert belonging.trust(10.0) > 0.99
+
+
+def test_noise_is_that_of_most_directions_and_never_zero() -> None:
+    usual = np.linspace(1, 2, 40)
+    assert belonging.noise_of(np.append(usual, 1e6)) < 2 * belonging.noise_of(usual)
+    assert belonging.noise_of(np.append(np.zeros(40), 1.0)) > 0
+
+
 def test_few_or_equal_rows_get_the_paper_s_map() -> None:
     f = spectrum.weights(EIGENVALUES, 7.0)
     for Z in (grouped(np.ones(24), n=99)[0], np.ones((200, 24), np.float32)):

@@ -127,6 +127,16 @@ def test_auto_tau_of_a_sample_without_variation() -> None:
         assert np.isfinite(isch.ISCH(3).fit(X).project(X)).all()
 
 
+@pytest.mark.parametrize("different", [1, 20, 200])
+def test_most_rows_are_equal(different: int) -> None:
+    """So that hardly any direction varies."""
+    X = np.ones((3000, 60), np.float32)
+    X[:different] = np.random.default_rng(0).standard_normal((different, 60))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", IschWarning)
+        assert np.isfinite(isch.ISCH(16).fit(X).project(X)).all()
+
+
 def test_tau_and_eta_matter_only_through_their_ratio() -> None:
     one, two = (isch.ISCH(16, tau=tau, eta=eta).fit(DIGITS) for tau, eta in ((0.01, 0.05), (0.02, 0.1)))
     np.testing.assert_array_equal(one.transform(DIGITS), two.transform(DIGITS))

@@ -35,6 +35,7 @@ WIDTH = 512  # directions in which neighbours are looked for
 AVERAGED = 2  # times: half of the steps of a walk
 NOISE = 2.0  # ρ, in units of the mean variance of the strongest WIDTH directions
 EXTREME = 8.0  # times the variance that a tenth of the directions exceed: the most that one direction adds to that mean
+LEAST_NOISE = 1e-8  # of the largest variance, where few directions vary at all
 PAPER_BITS = 1024  # from which on the paper's map counts as much as walks; shorter codes tell fewer details apart
 WEAK = 0.5  # walks that explain as little as this, half a direction, count half
 TOGETHER = 2048  # eigenvectors in a group
@@ -74,8 +75,8 @@ def directions(Z: Matrix, pairs: Spectrum, n_bits: int, n_blocks: int) -> Direct
     blocks = slices(counts if sampled else dealt)
     starts = np.array([block.start for block in blocks])
     W = np.empty((len(pairs.eigenvectors), sum(counts)), np.float32)
-    found_maps = maps(Z, pairs, counts, n_bits, 1 if sampled else n_groups)
-    for number, (group, found) in enumerate(zip(pairs.blocks, found_maps, strict=True)):
+    learned = maps(Z, pairs, counts, n_bits, 1 if sampled else n_groups)
+    for number, (group, found) in enumerate(zip(pairs.blocks, learned, strict=True)):
         turn = np.arange(found.shape[1]) * n_groups + number
         into = starts[turn % n_blocks] + turn // n_blocks
         for rows in (slice(start, start + SLAB_ROWS) for start in range(0, len(W), SLAB_ROWS)):
@@ -98,8 +99,8 @@ def maps(Z: Matrix, pairs: Spectrum, counts: Sequence[int], n_bits: int, n_alike
         for group, count in groups:
             C, K = moments(graph, Z[:, group])
             of_walks, explained = walked(C, K, noise)
-            trust = 1 / (1 + (WEAK / max(n_alike * explained, np.finfo(float).tiny)) ** 2)
-            M = trust * scaled(of_walks, C) + min(1.0, n_bits / PAPER_BITS) * scaled(np.diag(f[group] ** 2), C)
+            M = trust(n_alike * explained) * scaled(of_walks, C)
+            M += min(1.0, n_bits / PAPER_BITS) * scaled(np.diag(f[group] ** 2), C)
             found.append(components(M, C, count))
             advance(1)
     return found
@@ -126,7 +127,8 @@ def variances(Z: Matrix) -> Vector:
 def noise_of(spread: Vector) -> float:
     """ρ from the variances of all directions; a few that exceed most others by far count less."""
     strong = np.sort(spread)[::-1][:WIDTH]
-    return NOISE * float(np.minimum(strong, EXTREME * np.quantile(strong, 0.9)).mean())
+    usual = np.minimum(strong, EXTREME * np.quantile(strong, 0.9)).mean()
+    return float(max(NOISE * usual, LEAST_NOISE * strong[0]))
 
 
 def strongest(Z: Matrix) -> Matrix:
@@ -160,6 +162,11 @@ def walked(C: Square, K: Square, noise: float) -> tuple[Square, float]:
     half = linalg.solve(noisy, K, assume_a="pos")
     M = linalg.solve(noisy, half.T, assume_a="pos")
     return np.asarray(M + M.T) / 2, float(np.sum(half * half.T))
+
+
+def trust(explained: float) -> float:
+    """The weight of walks: 0 where they explain nothing, ½ at WEAK, 1 where they explain much."""
+    return explained**2 / (explained**2 + WEAK**2)
 
 
 def scaled(M: Square, C: Square) -> Square:

@@ -212,12 +212,10 @@ class ISCH(LinearHasher):
         else:
             atoms, dictionary_work = self._dictionary_work(sample)
             wide, pairs = min(self._n_pairs(), atoms, d), min(self.n_bits, atoms, d)
-            kind, shape = self._spectrum_kind((atoms, d)), (atoms, d)
-            before = spectrum.work(kind, shape, self._n_pairs(), self._n_blocks(pairs))
-            before, after = (
-                [compute.mean_work(size), *dictionary_work, *before],
-                self._belonging_work(sample, wide),
-            )
+            kind = self._spectrum_kind((atoms, d))
+            solving = spectrum.work(kind, (atoms, d), self._n_pairs(), self._n_blocks(pairs))
+            before = [compute.mean_work(size), *dictionary_work, *solving]
+            after = self._belonging_work(sample, wide)
         rows = min(sample.rows, max(2, ROTATION_VALUES // self.n_bits))
         projected, n_blocks = pca.project_work(sample, rows, pairs), self._n_blocks(pairs)
         after.append(replace(projected, array=projected.array * 5 / 4))  # the signs take a quarter of the values
