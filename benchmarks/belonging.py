@@ -1,12 +1,12 @@
 """ISCH without labels beside the paper's map with the best λ* that labels can find, and what learning the map costs.
 
-python benchmarks/belonging.py [--bits 32,128,512] [NAME=FEATURES.npy,LABELS.npy ...] [--only WORD] [--cost]
+python benchmarks/belonging.py [--bits 32,128,512] [NAME=FEATURES.npy,LABELS.npy[,DRAW] ...] [--only WORD] [--cost]
 
 Regret is the precision of the best of λ* = 1, 2, …, 256, chosen by labels, minus that of the map in question: that of
 ``tau="auto"``, the paper's with λ* at the level of the spectrum, or ITQ's of the same length. It is negative where that
 map is better than any λ*. It is taken for the first 10 results and for as many as half a class. The dictionary of a set
 is learned once; rotations are short, alike for all. Writes a section of docs/methods.md; sets that are not measured
-keep their rows.
+keep their rows. DRAW are the numbers of a ``Draw``, such as 3000,10,1,1000000,31; by default 9,000 rows.
 """
 
 import argparse
@@ -106,9 +106,10 @@ def sets(further: Sequence[str], only: str) -> Iterator[tuple[str, Matrix, Label
             yield label, *draw.of(*described(name, descriptor))
     for text in further:
         label, _, paths = text.partition("=")
-        features, labels = paths.split(",")
+        features, labels, *numbers = paths.split(",")
         if only in label:
-            yield label, *Draw(9000).of(isch.features.open(features), np.load(labels))
+            draw = Draw(*map(int, numbers)) if numbers else Draw(9000)
+            yield label, *draw.of(isch.features.open(features), np.load(labels))
 
 
 class Judge:

@@ -71,8 +71,11 @@ def learned_table(summary: Summary) -> str | None:
         [f"{bits:,}", *(form.format(cell.learned(name)) for name, (_, form) in LEARNED.items())]
         for bits, cell in cells.items()
     ]
-    n = next(iter(cells.values())).learned("n_samples")
-    return f"What ISCH learned from {n:,.0f} rows:\n\n{table(['bits', *(name for name, _ in LEARNED.values())], rows)}"
+    first = next(iter(cells.values()))
+    n, near = first.learned("n_samples"), first.learned("n_neighbours")
+    found = "" if near != near else f"; λ* is that of the map which found {near:.0f} neighbours per row"
+    head = ["bits", *(name for name, _ in LEARNED.values())]
+    return f"What ISCH learned from {n:,.0f} rows{found}:\n\n{table(head, rows)}"
 
 
 def _costs(cell: Cell) -> list[str]:

@@ -212,8 +212,8 @@ class ISCH(LinearHasher):
         else:
             atoms, dictionary_work = self._dictionary_work(sample)
             wide, pairs = min(self._n_pairs(), atoms, d), min(self.n_bits, atoms, d)
-            kind = self._spectrum_kind((atoms, d))
-            solving = spectrum.work(kind, (atoms, d), self._n_pairs(), self._n_blocks(pairs))
+            shape = atoms, d
+            solving = spectrum.work(self._spectrum_kind(shape), shape, self._n_pairs(), self._n_blocks(pairs))
             before = [compute.mean_work(size), *dictionary_work, *solving]
             after = self._belonging_work(sample, wide)
         rows = min(sample.rows, max(2, ROTATION_VALUES // self.n_bits))
