@@ -69,6 +69,23 @@ def test_fewer_distinct_rows_than_clusters_gives_as_many_as_there_are() -> None:
     assert len(np.unique(labels)) == 3
 
 
+def test_clusters_whose_centres_are_equal_up_to_rounding_are_one() -> None:
+    centres = np.array([[1, 2], [9, 9], [0, 1], [1, np.nextafter(np.float32(2), np.float32(3))], [0, 1]], np.float32)
+    found, labels = kmeans.distinct(centres, np.array([3, 4, 2, 0, 4]))
+    np.testing.assert_array_equal(found, centres[[0, 2]])
+    np.testing.assert_array_equal(labels, [0, 1, 1, 0, 1])
+
+
+def test_alike_rows_are_found_as_by_comparing_all() -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((40, 7)).astype(np.float32)[rng.integers(0, 40, 300)]
+    rows *= rng.choice([1, 1 + 1e-6, 1 + 1e-3], (300, 1)).astype(np.float32)
+    rows[5] = rows[8] = 0
+    apart = np.linalg.norm((rows[:, None] - rows).astype(np.float64), axis=2)
+    plain = (apart <= 1e-5 * np.linalg.norm(rows, axis=1)[:, None]).argmax(axis=1)
+    np.testing.assert_array_equal(kmeans.alike(rows, 1e-5), plain)
+
+
 @pytest.mark.parametrize("k", [0, 601])
 def test_refuses_more_clusters_than_rows(k: int) -> None:
     with pytest.raises(InputError, match=f"between 1 and the number of rows .600.; got {k}"):

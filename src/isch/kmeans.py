@@ -4,6 +4,7 @@ Rows are assigned in blocks of fixed size and centres summed cluster by cluster 
 on the data and the seed alone, never on the number of threads.
 """
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,13 +22,15 @@ Labels = NDArray[np.intp]
 BLOCK_VALUES = 1 << 22  # scores held at once by one thread
 PORTIONS = 64  # the largest number of portions of centres that threads work on
 DISPLACEMENT = 1e-7  # of a donor centre's length, when an empty cluster is seeded beside it
+ROUNDING = 4 * float(np.finfo(np.float32).eps)  # of a centre's length: centres nearer to each other are one
+DEVIATIONS = 6  # of a random direction, within which vectors that are alike lie
 
 
 def fit(X: Matrix, n_clusters: int, n_iter: int, rng: np.random.Generator) -> tuple[Matrix, Labels]:
     """(centres, labels) after ``n_iter`` iterations from random rows, or when no label changes any more.
 
-    Every centre is the mean of the rows that carry its label. Clusters that stay empty (the data has fewer distinct
-    rows) are left out, so there may be fewer than ``n_clusters``.
+    Every centre is the mean of the rows that carry its label, and no two are equal up to rounding. So there are fewer
+    than ``n_clusters`` if the data has fewer distinct rows.
     """
     if not 1 <= n_clusters <= len(X):
         raise InputError(f"k-means: n_clusters must be between 1 and the number of rows ({len(X)}); got {n_clusters}")
@@ -42,8 +45,7 @@ def fit(X: Matrix, n_clusters: int, n_iter: int, rng: np.random.Generator) -> tu
                 break
             if iteration + 1 < n_iter and not sizes.all():
                 centres = reseed(centres, sizes, rng)
-    kept = sizes > 0
-    return centres[kept], (np.cumsum(kept) - 1)[labels]
+    return distinct(centres, labels)
 
 
 def work(n_rows: int, n_features: int, n_clusters: int, n_iter: int) -> float:
@@ -104,6 +106,40 @@ class ClusterMeans(Pass[Matrix]):
         out: Matrix = block.copy()
         cluster_means(self.X, self.order, self.borders[start : start + len(block) + 1], out)
         return out
+
+
+def distinct(centres: Matrix, labels: Labels) -> tuple[Matrix, Labels]:
+    """(centres, labels) without empty clusters, and with one cluster instead of those with the same centre.
+
+    Equal rows may be divided among equal centres, because a matrix product may round equal columns differently.
+    """
+    present, labels = np.unique(labels, return_inverse=True)
+    kept, merged = np.unique(alike(centres[present], ROUNDING), return_inverse=True)
+    return centres[present[kept]], merged[labels]
+
+
+def alike(rows: Matrix, tolerance: float) -> Labels:
+    """For each row, the first one that differs from it by at most ``tolerance`` of its length.
+
+    Rows that are alike have nearly the same component along a random direction, so few others are compared.
+    """
+    direction = np.random.default_rng(0).standard_normal(rows.shape[1])
+    components = np.einsum("ij,j->i", rows, direction, dtype=np.float64)
+    allowed = tolerance * np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    leaders = np.arange(len(rows))
+    recent: deque[int] = deque()
+    for i in np.argsort(components, kind="stable").tolist():
+        while recent and components[i] - components[recent[0]] > DEVIATIONS * allowed[i]:
+            recent.popleft()
+        for j in recent:
+            if np.linalg.norm(np.subtract(rows[i], rows[j], dtype=np.float64)) <= allowed[i]:
+                leaders[i] = j
+                break
+        else:
+            recent.append(i)
+    first = np.arange(len(rows))
+    np.minimum.at(first, leaders, np.arange(len(rows)))
+    return first[leaders]
 
 
 def reseed(centres: Matrix, sizes: Labels, rng: np.random.Generator) -> Matrix:

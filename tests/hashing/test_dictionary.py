@@ -38,6 +38,12 @@ def test_atoms_without_direction_are_dropped() -> None:
     assert dictionary.normalise(np.zeros((2, 3), np.float32)).shape == (0, 3)
 
 
+def test_atoms_that_are_equal_up_to_rounding_are_one() -> None:
+    last_digit = np.nextafter(np.float32(4), np.float32(5))
+    atoms = dictionary.normalise(np.array([[3, 4], [3, last_digit], [0, 2], [6, 8], [-3, -4]], np.float32))
+    np.testing.assert_allclose(atoms, [[0.6, 0.8], [0, 1], [-0.6, -0.8]])
+
+
 @pytest.mark.parametrize("kind", [np.asarray, csr_array])
 def test_hierarchical_atoms_are_means_in_the_original_space(kind: type) -> None:
     tree = Tree(n_branches=4, n_levels=2, projection_dim=10, min_split=None)

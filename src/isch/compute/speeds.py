@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from itertools import cycle
 
 import numpy as np
 
@@ -43,7 +44,7 @@ def _solving(n_bits: int) -> float:
 def _read(features: Features) -> float:
     """Bytes per second that a pass reads and widens, by whoever runs it, from places all over the features."""
     step = min(len(features), 2 * n_threads() * block_rows(features.shape[1]))
-    starts = iter(np.random.default_rng().permutation(max(1, len(features) // step)).tolist() * 1000)
+    starts = cycle(np.random.default_rng().permutation(max(1, len(features) // step)).tolist())
 
     def some() -> None:
         start = next(starts) * step

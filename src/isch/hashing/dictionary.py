@@ -25,6 +25,7 @@ else:
 Atoms = NDArray[np.float32]
 
 SLAB_ROWS = 1024  # of a dictionary, which may lie in a file, handled at once
+ROUNDING = 1e-5  # atoms that differ by less are one: each is a sum of up to thousands of rows in single precision
 OVERCOMPLETE = 1.25  # atoms per dimension in a hierarchical dictionary, as in the paper's experiments
 
 
@@ -115,13 +116,18 @@ def tree_size(n_branches: int, n_levels: int) -> int:
 
 
 def normalise(centres: NDArray[np.float32]) -> Atoms:
-    """The atoms at unit length, without those that are zero up to rounding; takes the place of the centres."""
+    """The different atoms at unit length, but none that is zero up to rounding; takes the place of the centres."""
     norms = np.sqrt(np.einsum("ij,ij->i", centres, centres, dtype=np.float64))
     kept = np.flatnonzero(norms > np.finfo(np.float32).eps * norms.max(initial=0))
     for start in range(0, len(kept), SLAB_ROWS):
         some = kept[start : start + SLAB_ROWS]
         centres[start : start + len(some)] = centres[some] / norms[some, None]
-    return centres[: len(kept)]
+    atoms = centres[: len(kept)]
+    different = np.unique(kmeans.alike(atoms, ROUNDING))
+    for start in range(0, len(different), SLAB_ROWS):
+        some = different[start : start + SLAB_ROWS]
+        atoms[start : start + len(some)] = atoms[some]
+    return atoms[: len(different)]
 
 
 def _proxies(
