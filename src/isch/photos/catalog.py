@@ -7,7 +7,7 @@ transaction: it is stored whole or not at all.
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,21 +18,34 @@ from isch.errors import FileError, FormatError
 from isch.files import printable
 from isch.photos import words
 
-VERSION = 2
+VERSION = 3
 APPLICATION_ID = 0x49534350  # "ISCP"
 BUSY_SECONDS = 30.0
 _AT_ONCE = 500  # numbers in one statement: SQLite limits them
 T = TypeVar("T")
 
+_LOOKS = """
+CREATE TABLE IF NOT EXISTS looks (
+    digest TEXT PRIMARY KEY, version INTEGER NOT NULL, share REAL NOT NULL, detail REAL NOT NULL, colour REAL NOT NULL,
+    step INTEGER NOT NULL
+) WITHOUT ROWID;
+"""
 _UPGRADES = {  # what makes a file of one version one of the next
     1: "CREATE INDEX IF NOT EXISTS items_by_path ON items (path, bytes, changed);",  # all that an update compares
+    2: f"""
+    ALTER TABLE items ADD COLUMN traits INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE items ADD COLUMN quality INTEGER NOT NULL DEFAULT 0;
+    DELETE FROM meta WHERE name = 'fingerprints';
+    {_LOOKS}
+    """,  # without a version of the fingerprints, all pictures are looked at again
 }
 _SCHEMA = f"""
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE items (
     id INTEGER PRIMARY KEY, path BLOB NOT NULL UNIQUE, bytes INTEGER NOT NULL, changed INTEGER NOT NULL,
     digest TEXT NOT NULL, width INTEGER NOT NULL, height INTEGER NOT NULL, format TEXT NOT NULL,
-    taken TEXT NOT NULL, camera TEXT NOT NULL, folder TEXT NOT NULL, fingerprint BLOB NOT NULL
+    taken TEXT NOT NULL, camera TEXT NOT NULL, folder TEXT NOT NULL, fingerprint BLOB NOT NULL,
+    traits INTEGER NOT NULL DEFAULT 0, quality INTEGER NOT NULL DEFAULT 0
 );
 {_UPGRADES[1]}
 CREATE INDEX items_by_date ON items (taken DESC, id);
@@ -46,8 +59,8 @@ CREATE INDEX labels_by_item ON labels (item);
 CREATE TABLE failures (
     path BLOB PRIMARY KEY, bytes INTEGER NOT NULL, changed INTEGER NOT NULL, reason TEXT NOT NULL
 ) WITHOUT ROWID;
+{_LOOKS}
 """
-_COLUMNS = "id, path, bytes, changed, digest, width, height, format, taken, camera, folder"
 
 
 class State(NamedTuple):
@@ -71,11 +84,25 @@ class Item(NamedTuple):
     taken: str  # ISO 8601; of the camera, else of the file
     camera: str
     folder: str  # below the top folder
+    traits: int = 0  # ``Trait``: what tells an original from its copies
+    quality: int = 0  # of a JPEG, 1 to 100; 0: unknown
 
     @property
     def name(self) -> str:
         """The file's name, safe to show."""
         return printable(os.path.basename(self.path))
+
+
+_COLUMNS = ", ".join(Item._fields)
+
+
+class Look(NamedTuple):
+    """What the pixels of a picture tell of it as a copy."""
+
+    share: float  # of the picture that lies inside its borders
+    detail: float  # the finest detail, as a share of what so many pixels can show
+    colour: float  # how colourful it is, 0 for grey
+    step: int  # quantisation steps of an earlier JPEG that are still seen; 0: none
 
 
 @dataclass(frozen=True)
@@ -194,6 +221,17 @@ class Catalog:
         """(id, fingerprint) of all pictures."""
         return self._all("SELECT id, fingerprint FROM items")
 
+    def looks(self, digests: Sequence[str], version: int) -> dict[str, Look]:
+        """What was kept of the pixels of some contents, as this version measures them."""
+        sql = f"SELECT digest, share, detail, colour, step FROM looks WHERE version = {version} AND digest IN"
+        return {digest: Look(*values) for digest, *values in self._each(sql, digests)}
+
+    def keep_looks(self, looks: Mapping[str, Look], version: int) -> None:
+        """Store what the pixels of some contents tell."""
+        with self.changing() as connection:
+            rows = [(digest, version, *look) for digest, look in looks.items()]
+            connection.executemany("INSERT OR REPLACE INTO looks VALUES (?, ?, ?, ?, ?, ?)", rows)
+
     def revision(self) -> str:
         """A text that changes whenever pictures are added, changed or removed."""
         return str(self.meta("revision"))
@@ -240,7 +278,8 @@ class Catalog:
             last = max([self.next_id() - 1, *(row[0] for row in known)])
             connection.executemany("DELETE FROM items WHERE id = ? OR path = ?", [row[:2] for row in known])
             connection.executemany("DELETE FROM failures WHERE path = ?", [row[1:2] for row in known])
-            connection.executemany(f"INSERT INTO items VALUES ({', '.join('?' * len(Item._fields))}, ?)", known)
+            marks = ", ".join("?" * len(known[0])) if known else ""
+            connection.executemany(f"INSERT INTO items ({_COLUMNS}, fingerprint) VALUES ({marks})", known)
             connection.executemany("INSERT INTO labels VALUES (?, ?, ?)", labelled)
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('last_id', ?)", [last])
             _revise(connection)
@@ -296,7 +335,7 @@ class Catalog:
         with self._translated():
             return self._connection().execute(sql, values).fetchall()
 
-    def _each(self, sql: str, numbers: Sequence[int]) -> Iterator[Any]:
+    def _each(self, sql: str, numbers: Sequence[int] | Sequence[str]) -> Iterator[Any]:
         """The rows of a query that ends with IN for all of many numbers."""
         for start in range(0, len(numbers), _AT_ONCE):
             some = numbers[start : start + _AT_ONCE]

@@ -119,4 +119,6 @@ def _item(job: Job, path: str, digest: str, known: Facts) -> Item:
         taken.isoformat(timespec="seconds")[:19],
         known.model or known.make,
         job.folder,
+        int(known.traits),
+        known.quality,
     )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from isch.describe import images
+from isch.describe.decoding.reader import Trait
 from isch.errors import FormatError
 
 pytest.importorskip("rawpy")
@@ -65,7 +66,8 @@ def test_a_damaged_rest_does_not_hide_the_preview(make: ModuleType) -> None:
 
 def test_facts_of_raw(make: ModuleType) -> None:
     facts = images.facts(make.dng())
-    assert facts == images.Facts(96, 64, "RAW", 1, datetime(2021, 3, 4, 5, 6, 7), "Maker", "Model 1")
+    assert facts == images.Facts(96, 64, "RAW", 1, datetime(2021, 3, 4, 5, 6, 7), "Maker", "Model 1", facts.traits)
+    assert Trait.DATED in facts.traits
 
 
 def test_raw_is_known_by_content_and_tiff_by_name(make: ModuleType, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image as Pil
 
 from isch.describe import images
+from isch.describe.decoding.reader import Trait
 from isch.errors import InputError
 
 LOSSLESS = {".png", ".bmp", ".tif", ".ppm", ".pcx", ".tga", ".psd", ".jp2", ".j2k"}
@@ -90,6 +91,27 @@ def test_date_and_camera(format: str) -> None:
     assert (facts.make, facts.model) == ("Leica Camera AG", "Q2")
     exif.get_ifd(0x8769).clear()
     assert images.facts(with_exif(exif.tobytes()[6:], format)).taken == datetime(2020, 1, 1)
+
+
+def test_traits_tell_what_was_done_to_a_picture(gallery: Path) -> None:
+    exif = Pil.Exif()
+    exif[0x0132] = "2020:01:01 00:00:00"
+    assert images.facts(with_exif(exif.tobytes()[6:])).traits == Trait.NONE  # when it was changed tells nothing
+    exif.get_ifd(0x8769).update({0x9003: "2019:08:07 06:05:04", 0xA002: 6, 0xA003: 4})
+    exif[0x0131] = "16.3.1"  # a telephone names its system here
+    assert images.facts(with_exif(exif.tobytes()[6:])).traits == Trait.DATED
+    exif.get_ifd(0x8769)[0xA002] = 12
+    exif[0x0131] = "Adobe Photoshop 25.0 (Windows)"
+    assert images.facts(with_exif(exif.tobytes()[6:])).traits == Trait.DATED | Trait.EDITED | Trait.RESIZED
+    animated = {path.name for path in gallery.iterdir() if Trait.FRAMES in images.facts(path).traits}
+    assert animated == {"animated.gif", "animated.png", "animated.webp"}
+
+
+@pytest.mark.parametrize("quality", [30, 75, 92, 100])
+def test_the_quality_of_a_jpeg_is_known(quality: int) -> None:
+    buffer = io.BytesIO()
+    Pil.new("RGB", (16, 16)).save(buffer, "jpeg", quality=quality)
+    assert abs(images.facts(buffer.getvalue()).quality - quality) <= 1
 
 
 @pytest.mark.parametrize("text", ["0000:00:00 00:00:00", "    :  :     :  :  ", "2019:13:45 99:99:99", "yesterday", ""])

@@ -12,7 +12,8 @@ from isch.describe.decoding.tiff import Directory
 
 MAX_BLOCK = 1 << 20
 MAX_TEXT = 100
-MAKE, MODEL, ORIENTATION, CHANGED, TAKEN, DIGITISED = 271, 272, 274, 306, 36867, 36868
+MAKE, MODEL, ORIENTATION, SOFTWARE, CHANGED, TAKEN, DIGITISED = 271, 272, 274, 305, 306, 36867, 36868
+WIDTH, HEIGHT = 40962, 40963
 PREFIX = b"Exif\0\0"
 
 
@@ -49,13 +50,25 @@ def text(exif: Directory | None, tag: int) -> str:
 
 def taken(exif: Directory | None) -> datetime | None:
     """When the picture was taken, in the camera's local time; if unknown, when it was digitised or changed."""
-    if exif is None:
-        return None
+    return shot(exif) or _moment(exif, CHANGED)
+
+
+def shot(exif: Directory | None) -> datetime | None:
+    """When the picture was taken or digitised, in the camera's local time; a date of change does not count."""
     with suppress(ValueError, struct.error):
-        inner = exif.inner(tiff.EXIF)
-        if moment := _moment(inner, TAKEN) or _moment(inner, DIGITISED):
-            return moment
-    return _moment(exif, CHANGED)
+        inner = exif.inner(tiff.EXIF) if exif else None
+        return _moment(inner, TAKEN) or _moment(inner, DIGITISED)
+    return None
+
+
+def size(exif: Directory | None) -> tuple[int, int] | None:
+    """The width and height that the camera recorded; programs that change the size often leave them as they were."""
+    with suppress(ValueError, struct.error):
+        inner = exif.inner(tiff.EXIF) if exif else None
+        width = inner.integer(WIDTH) if inner else None
+        height = inner.integer(HEIGHT) if inner else None
+        return (width, height) if width and height else None
+    return None
 
 
 def _moment(exif: Directory | None, tag: int) -> datetime | None:

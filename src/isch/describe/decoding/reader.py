@@ -1,9 +1,11 @@
 """Reading a picture, or the facts about it, from an open file of any format."""
 
 import io
+import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from enum import IntFlag
 from typing import BinaryIO
 
 from isch.describe.decoding import exif, formats, pixels
@@ -13,6 +15,27 @@ from isch.describe.decoding.pixels import Image
 from isch.describe.decoding.raw import ENOUGH, Raw
 from isch.describe.decoding.tiff import Directory
 from isch.errors import require
+
+EDITORS = re.compile(
+    "photoshop|lightroom|gimp|snapseed|picasa|instagram|canva|affinity|paint|pixelmator|vsco|darktable|rawtherapee|"
+    "photoscape|acdsee|imagemagick|xnview|irfanview|luminar|capture one|picsart|polarr|meitu|fotor|pixlr|krita|topaz|"
+    "gigapixel|upscal|photo editor|faststone|windows photo|ffmpeg|pillow",
+    re.IGNORECASE,
+)
+TILES = re.compile(rb"infe.{8}grid", re.DOTALL)  # in the header of a HEIC: it is put together from tiles
+HEADER = 1 << 16
+STANDARD_TABLE = 3689  # the sum of JPEG's standard quantisation table for brightness, which is that of quality 50
+
+
+class Trait(IntFlag):
+    """What tells an original from its copies, as far as a header shows it."""
+
+    NONE = 0
+    DATED = 1  # EXIF says when it was taken
+    EDITED = 2  # EXIF names a program that edits pictures
+    RESIZED = 4  # EXIF speaks of another size
+    TILED = 8  # HEIC made of tiles, as cameras write it and converters do not
+    FRAMES = 16  # an animation, or several pages
 
 
 @dataclass(frozen=True)
@@ -26,6 +49,8 @@ class Facts:
     taken: datetime | None  # in the camera's local time
     make: str
     model: str
+    traits: Trait = Trait.NONE
+    quality: int = 0  # of a JPEG, 1 to 100, by its quantisation; 0: unknown
 
 
 def read(file: BinaryIO, where: str, target: Target, limits: Limits) -> Image:
@@ -64,7 +89,9 @@ def _opened_facts(file: BinaryIO, format: Format, picture: Opened) -> Facts:
     width, height = picture.width, picture.height  # already upright for a TIFF, which Pillow turns itself
     if format is not formats.TIFF and exif.orientation(found) in pixels.SWAPPED:
         width, height = height, width
-    return _facts(width, height, format, found)
+    known = _facts(width, height, format, found)
+    traits = known.traits | _shape(file, format, picture)
+    return replace(known, traits=traits, quality=_quality(picture))
 
 
 def _pixels(picture: Opened, format: Format, orientation: int, target: Target) -> Image:
@@ -74,7 +101,44 @@ def _pixels(picture: Opened, format: Format, orientation: int, target: Target) -
 
 def _facts(width: int, height: int, format: Format, found: Directory | None) -> Facts:
     make, model = exif.text(found, exif.MAKE), exif.text(found, exif.MODEL)
-    return Facts(width, height, format.name, exif.orientation(found), exif.taken(found), make, model)
+    traits = _traits(width, height, found)
+    return Facts(width, height, format.name, exif.orientation(found), exif.taken(found), make, model, traits)
+
+
+def _traits(width: int, height: int, found: Directory | None) -> Trait:
+    """What EXIF tells of the way from the camera to this file."""
+    traits = Trait.NONE
+    if exif.shot(found):
+        traits |= Trait.DATED
+    if EDITORS.search(exif.text(found, exif.SOFTWARE)):
+        traits |= Trait.EDITED
+    recorded = exif.size(found)
+    if recorded and sorted(recorded) != sorted((width, height)):
+        traits |= Trait.RESIZED
+    return traits
+
+
+def _shape(file: BinaryIO, format: Format, picture: Opened) -> Trait:
+    """What the structure of the file tells."""
+    traits = Trait.NONE
+    with suppress(Exception):  # the first frame may be fine where the next is damaged
+        if getattr(picture.image, "is_animated", False):
+            traits |= Trait.FRAMES
+    if format is formats.HEIF:
+        file.seek(0)
+        if TILES.search(file.read(HEADER)):
+            traits |= Trait.TILED
+    return traits
+
+
+def _quality(picture: Opened) -> int:
+    """The quality of a JPEG on the scale of the Independent JPEG Group; 0 for other formats."""
+    table = (getattr(picture.image, "quantization", None) or {}).get(0)
+    if not table:
+        return 0
+    scale = 100 * sum(table) / STANDARD_TABLE
+    quality = 100 - scale / 2 if scale <= 100 else 5000 / scale
+    return int(min(100, max(1, round(quality))))
 
 
 def _read(file: BinaryIO, format: Format, target: Target, limits: Limits) -> Image:
