@@ -58,7 +58,7 @@ class Duplicates:
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        self.decisions = Decisions(library.home / "decisions.sqlite")
+        self.decisions = Decisions(library.data / "decisions.sqlite")
         self._lock = threading.Lock()
         self._copies: Copies | None = None
 
@@ -108,7 +108,7 @@ class Duplicates:
             Removal([_listed(item) for item in self._items(give_up)], [_listed(item) for item in self._items(kept)])
             for give_up, kept in plan
         ]
-        outcomes = to_trash(removals, self._library.home / "trash.jsonl")
+        outcomes = to_trash(removals, self._library.data / "trash.jsonl")
         with suppress(LockedError):  # the process that works on the library will see that the files are gone
             self._library.update(wait=UPDATE_SECONDS)
         return outcomes

@@ -29,11 +29,10 @@ from isch.errors import FileError, InputError, IschWarning, ParameterError
 from isch.features import dense
 from isch.files import printable, regular
 from isch.locks import locked
-from isch.photos import describing, fingerprint, scan
+from isch.photos import describing, fingerprint, homes, scan
 from isch.photos.catalog import Catalog, Filter, Item, State
 from isch.photos.describing import Described, Job, Unusable
 from isch.photos.exact import content_hash
-from isch.photos.homes import home_of
 from isch.search.index import Index
 from isch.search.reading import Item as IndexItem
 from isch.search.results import Results
@@ -90,7 +89,8 @@ class Library:
     folder : path
         Where the pictures are; all its subfolders count. Nothing is ever written there.
     home : path, optional
-        Where catalog, index and thumbnails are kept; by default a folder of this collection in the user's cache.
+        Where everything is kept. By default catalog, index and thumbnails lie in the user's cache, and decisions and
+        the log of the trash in the user's data, each in a folder of this collection.
     """
 
     def __init__(self, folder: str | os.PathLike[str], home: str | os.PathLike[str] | None = None) -> None:
@@ -98,9 +98,13 @@ class Library:
         if not self.folder.is_dir():
             what = "it is a file" if self.folder.exists() else "it does not exist"
             raise FileError(f"{self.folder}: expected a folder of pictures; {what}")
-        self.home = home_of(self.folder) if home is None else Path(home).expanduser().absolute()
+        own = homes.home_of(self.folder)
+        self.home = own if home is None else Path(home).expanduser().absolute()
+        self.data = homes.data_of(self.folder) if self.home == own else self.home  # decisions, the log of the trash
         self._refuse_inside()
-        self._make_home()
+        for place in (self.home, self.data):
+            homes.make(place)
+        homes.bring_over(self.home, self.data)
         self.catalog = Catalog(self.home / "catalog.sqlite")
         self._check_owner()
         self._swapping = threading.Lock()
@@ -344,12 +348,6 @@ class Library:
         """The folder of a picture, below the top folder."""
         below = os.path.relpath(os.path.dirname(os.fsdecode(path)), self.folder)
         return "" if below == os.curdir else printable(below).replace(os.sep, "/")
-
-    def _make_home(self) -> None:
-        try:
-            self.home.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise FileError(f"{printable(self.home)}: the index cannot be kept here ({error.strerror})") from error
 
     def _refuse_inside(self) -> None:
         if self.home == self.folder or self.home.is_relative_to(self.folder):
