@@ -27,6 +27,7 @@ import psutil
 from numpy.typing import NDArray
 from report import machine, section, table
 
+from isch.describe.cnn import runtime
 from isch.describe.efficientnet import PREPROCESSING, model
 from isch.describe.images import centre_square, decode, find
 from isch.evaluate.datasets.base import data_home
@@ -74,11 +75,10 @@ class Bare:
     """The peer: onnxruntime alone, one thread per core, on pictures already decoded and of the network's size."""
 
     def __init__(self, paths: list[str]) -> None:
-        import onnxruntime
-
-        options = onnxruntime.SessionOptions()
+        ort = runtime()
+        options = ort.SessionOptions()
         options.intra_op_num_threads = 1
-        self._session = onnxruntime.InferenceSession(model(), options, providers=["CPUExecutionProvider"])
+        self._session = ort.InferenceSession(model(), options, providers=["CPUExecutionProvider"])
         squares = [centre_square(decode(path), PREPROCESSING["side"]) for path in paths]
         self._batches = [np.stack(squares[i : i + 8]) for i in range(0, len(squares), 8)]
 

@@ -5,6 +5,8 @@ import io
 import json
 import os
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -193,3 +195,22 @@ def test_obvious_thumbnails_are_recognised() -> None:
         paths = images.find(f"{DATA}/tiny-imagenet-20k/{folder}").paths[:8]
         hits.append(CNN(layer="logits", normalise=False, crop=1.0).transform(paths).argmax(axis=1) == number)
     assert np.mean(hits) > 0.6
+
+
+DESCRIBES = """
+import sys
+import numpy as np
+from isch.describe import CNN
+for own in ({}, dict(model=sys.argv[1], layer="hidden", side=4, mean=0, std=1)):
+    CNN(**own).transform(np.zeros((1, 8, 8, 3), np.uint8))
+"""
+
+
+def test_onnxruntime_leaves_nothing_in_an_empty_home(tmp_path: Path, model: Path) -> None:
+    """No device id and no list of events: the environment is a user's, not that of a CI, where it would keep still."""
+    home = tmp_path / "home"
+    home.mkdir()
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home)}
+    subprocess.run([sys.executable, "-c", DESCRIBES, str(model)], env=environment, check=True, timeout=300)
+    left = {path.relative_to(home).parts[:2] for path in home.rglob("*") if path.is_file()}
+    assert left <= {(".cache", "isch"), (".cache", "numba")}

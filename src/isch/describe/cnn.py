@@ -24,6 +24,9 @@ from isch.features import Block
 from isch.parameters import POSITIVE, Interval, StrOptions
 
 PREPROCESSING = "preprocessing"  # the metadata entry
+# onnxruntime reads it when it is imported. Since 1.29 it otherwise writes a device id and a list of events into the user's
+# cache on Linux and macOS, and sends them.
+NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
 
 
 class CNN(Describer):
@@ -212,13 +215,21 @@ def network(content: str | bytes, layer: str | None, _changed: int) -> Network:
     return Network(content, layer)
 
 
+def runtime() -> Any:
+    """The package onnxruntime, told to send nothing and to keep no record of this computer."""
+    os.environ[NO_TELEMETRY] = "1"
+    package = require("onnxruntime", "images")
+    package.disable_telemetry_events()  # for Windows, and if something else has imported it before
+    return package
+
+
 def _session(content: str | bytes, where: str) -> Any:
-    runtime = require("onnxruntime", "images")
-    options = runtime.SessionOptions()
+    ort = runtime()
+    options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
     try:
-        return runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        return ort.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's exceptions have no common base
         raise FormatError(f"{where}: onnxruntime cannot run it ({error})") from error
 
