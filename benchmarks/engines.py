@@ -126,7 +126,7 @@ def measured(name: str, folder: Path) -> list[dict[str, Any]]:
         for kind in KINDS[name]:
             options = {} if kind is None else {"kind": kind}
             start = time.perf_counter()
-            with engine_class(name)(*where, n_bits=N_BITS, **options) as store:
+            with engine_class(name)(*where, n_bits=N_BITS, create=True, **options) as store:
                 if not lines:
                     export(source, store)
                 else:

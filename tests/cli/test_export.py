@@ -63,7 +63,7 @@ import isch
 index, engine, *place = sys.argv[1:]
 with isch.Index.open(index) as ours:
     batch = next(ours.batches(100))
-    store = isch.connect.engine(engine)(*place, ours.encoder)
+    store = isch.connect.engine(engine)(*place, ours.encoder, create=True)
     store.add_codes(batch.keys, batch.codes, batch.metadata)
     os._exit(9)  # nothing is closed, and the engine's file is not written
 """

@@ -52,6 +52,9 @@ class Engine:
         where = (self.place, name) if self.name in ("lancedb", "postgres", "milvus") else (self.place / name,)
         return isch.connect.engine(self.name)(*where, encoder, **kind, **options)
 
+    def create(self, name: str, encoder: Any = None, **options: Any) -> Store:
+        return self.open(name, encoder, create=True, **options)
+
 
 ENGINES = [
     Engine("local", None, True),
@@ -86,7 +89,7 @@ def full(engine: Engine, worlds: Any) -> Iterator[Callable[[int], Store]]:
     def get(n_bits: int) -> Store:
         if n_bits not in made:
             world = worlds[n_bits]
-            made[n_bits] = store = engine.open(engine.fresh(), world.hasher)
+            made[n_bits] = store = engine.create(engine.fresh(), world.hasher)
             store.add(world.keys, world.features, world.metadata)
             store.finish()
         return made[n_bits]
@@ -130,7 +133,7 @@ def test_search_gives_the_distances_of_nearest(engine: Engine, full: Any, worlds
 def test_a_hundred_thousand_real_codes(engine: Engine, real: Any) -> None:
     """Exact kinds agree with isch.nearest; approximate ones, which take long to build, come near it on a fifth."""
     name, codes = engine.fresh(), real.codes if engine.exact else real.codes[::5]
-    with engine.open(name, real.hasher) as store:
+    with engine.create(name, real.hasher) as store:
         store.add_codes(range(len(codes)), codes)
         store.finish()
     with engine.open(name) as store:  # without the model, so that queries are codes
@@ -171,7 +174,7 @@ def test_filters_are_those_of_the_index(engine: Engine, full: Any, world: Any, w
 
 
 def test_adding_again_changes_nothing_and_other_rows_replace(engine: Engine, world: Any) -> None:
-    with engine.open(engine.fresh(), world.hasher) as store:
+    with engine.create(engine.fresh(), world.hasher) as store:
         for _ in range(2):
             store.add(world.keys[:20], world.features[:20], world.metadata[:20])
             assert len(store) == 20
@@ -182,7 +185,7 @@ def test_adding_again_changes_nothing_and_other_rows_replace(engine: Engine, wor
 
 
 def test_deleted_items_are_not_found(engine: Engine, world: Any) -> None:
-    with engine.open(engine.fresh(), world.hasher) as store:
+    with engine.create(engine.fresh(), world.hasher) as store:
         store.add(world.keys[:20], world.features[:20])
         store.delete([*world.keys[:3], "nobody", -1])
         assert len(store) == 17
@@ -194,7 +197,7 @@ def test_deleted_items_are_not_found(engine: Engine, world: Any) -> None:
 
 
 def test_a_number_and_its_spelling_are_two_keys(engine: Engine, world: Any) -> None:
-    with engine.open(engine.fresh(), world.hasher) as store:
+    with engine.create(engine.fresh(), world.hasher) as store:
         keys = [7, "7", -(2**63), 2**63 - 1, "'); DROP TABLE photos; --", "i:7", "", "日本"]
         store.add(keys, world.features[:8])
         assert [store.search(row, 1)[0][0].key for row in world.features[:8]] == keys
@@ -204,7 +207,7 @@ def test_a_number_and_its_spelling_are_two_keys(engine: Engine, world: Any) -> N
 
 def test_what_was_closed_is_there_again(engine: Engine, world: Any) -> None:
     name = engine.fresh()
-    with engine.open(name, world.hasher) as store:
+    with engine.create(name, world.hasher) as store:
         store.add(world.keys[:50], world.features[:50], world.metadata[:50])
     with engine.open(name, world.hasher) as store:
         assert len(store) == 50
@@ -215,7 +218,7 @@ def test_what_was_closed_is_there_again(engine: Engine, world: Any) -> None:
 
 def test_another_model_is_refused_by_name(engine: Engine, world: Any) -> None:
     name = engine.fresh()
-    engine.open(name, world.hasher).close()
+    engine.create(name, world.hasher).close()
     other = isch.ITQ(n_bits=32).fit(world.features)
     with pytest.raises(InputError, match="holds codes of 64 bits; got codes of 32 bits"):
         engine.open(name, other)
@@ -225,9 +228,34 @@ def test_another_model_is_refused_by_name(engine: Engine, world: Any) -> None:
         assert (len(store), store.n_bits) == (0, 32)
 
 
+def test_opening_a_mistyped_name_creates_nothing(engine: Engine, world: Any) -> None:
+    name, typo = engine.fresh(), engine.fresh()
+    engine.create(name, world.hasher).close()
+    for options in ({}, {"encoder": world.hasher}, {"n_bits": 64}):
+        with pytest.raises(FileError, match="does not exist; stores there: ") as caught:
+            engine.open(typo, **options)
+        assert name in str(caught.value), "the stores that exist are named"
+        assert ("create=True makes it" in str(caught.value)) == bool(options)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(FileError, match="does not exist"):
+        engine.open(typo)
+    with engine.open(typo, world.hasher, replace=True) as store:  # a replacement is made also where there was nothing
+        assert len(store) == 0
+
+
+def test_creating_what_exists_opens_it(engine: Engine, world: Any) -> None:
+    name = engine.fresh()
+    with engine.create(name, world.hasher) as store:
+        store.add(world.keys[:20], world.features[:20])
+    with engine.create(name, world.hasher) as store:
+        assert len(store) == 20
+    with engine.create(name) as store:
+        assert len(store) == 20
+
+
 def test_replacing_begins_anew(engine: Engine, world: Any) -> None:
     name = engine.fresh()
-    with engine.open(name, world.hasher) as store:
+    with engine.create(name, world.hasher) as store:
         store.add(world.keys[:20], world.features[:20])
     with pytest.raises(IschError):
         engine.open(name, "nothing.safetensors", replace=True)
@@ -242,7 +270,7 @@ def test_replacing_begins_anew(engine: Engine, world: Any) -> None:
 @pytest.mark.parametrize("name", ["photos'; DROP TABLE photos; --", 'a"b', "SELECT", "x" * 70])
 def test_any_name_works_or_is_refused_in_one_sentence(engine: Engine, world: Any, name: str) -> None:
     try:
-        store = engine.open(name, world.hasher)
+        store = engine.create(name, world.hasher)
     except IschError as error:
         store, message = None, str(error)
     if store is None:
@@ -254,7 +282,7 @@ def test_any_name_works_or_is_refused_in_one_sentence(engine: Engine, world: Any
 
 
 def test_bad_input_is_one_sentence(engine: Engine, world: Any) -> None:
-    with engine.open(engine.fresh(), world.hasher) as store:
+    with engine.create(engine.fresh(), world.hasher) as store:
         with pytest.raises(InputError, match="given twice"):
             store.add(["a", "a"], world.features[:2])
         with pytest.raises(InputError, match="expected one key for each of 2 rows"):
@@ -269,15 +297,15 @@ def test_bad_input_is_one_sentence(engine: Engine, world: Any) -> None:
             store.search(world.queries, where={"a": {"; DROP TABLE": 1}})
         assert len(store) == 0
     with pytest.raises(InputError, match="does not exist; making it needs n_bits"):
-        engine.open(engine.fresh())
+        engine.create(engine.fresh())
     if engine.kind is not None:
         with pytest.raises(ParameterError, match="unknown kind 'best'"):
-            Engine(engine.name, "best", True, engine.place).open("other", world.hasher)
+            Engine(engine.name, "best", True, engine.place).create("other", world.hasher)
 
 
 def test_all_items_can_be_read_again(engine: Engine, worlds: Any) -> None:
     world = worlds[13]
-    with engine.open(engine.fresh(), world.hasher) as store:
+    with engine.create(engine.fresh(), world.hasher) as store:
         store.add(world.keys, world.features, world.metadata)
         store.delete(world.keys[:3])
         for _ in range(2):  # any number of times
@@ -290,7 +318,7 @@ def test_all_items_can_be_read_again(engine: Engine, worlds: Any) -> None:
 
 def test_codes_without_a_model(engine: Engine, worlds: Any) -> None:
     world = worlds[13]
-    with engine.open(engine.fresh(), n_bits=13) as store:
+    with engine.create(engine.fresh(), n_bits=13) as store:
         store.add_codes(world.keys[:30], world.codes[:30])
         assert store.search(world.codes[4], 1)[0][0].distance == 0
         with pytest.raises(InputError, match="the bits after bit 13 of a code must be zero"):
@@ -344,7 +372,7 @@ def test_a_damaged_engine_file_is_built_again(engine: Engine, world: Any, conten
     if engine.name not in ("faiss", "usearch"):
         pytest.skip("only faiss and usearch are files of ours")
     name = engine.fresh()
-    with engine.open(name, world.hasher) as store:
+    with engine.create(name, world.hasher) as store:
         store.add(world.keys[:50], world.features[:50])
     (engine.place / name).write_bytes(content)
     with engine.open(name, world.hasher) as store:

@@ -21,7 +21,7 @@ def engine(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture
 def path(engine: Any, world: Any, tmp_path: Path) -> Path:
-    with engine(tmp_path / "x", world.hasher) as store:
+    with engine(tmp_path / "x", world.hasher, create=True) as store:
         store.add(world.keys[:20], world.features[:20])
     return tmp_path / "x"
 
@@ -49,7 +49,7 @@ KILLED = """
 import os, sys
 import numpy as np
 import isch
-store = isch.connect.engine(sys.argv[1])(sys.argv[2], n_bits=64, replace=sys.argv[3] == "replace")
+store = isch.connect.engine(sys.argv[1])(sys.argv[2], n_bits=64, create=True, replace=sys.argv[3] == "replace")
 store.add_codes(range(50), np.zeros((50, 8), np.uint8))
 os._exit(9)
 """

@@ -56,7 +56,7 @@ def handler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def refused(hasher: Any) -> str:
     start = time.monotonic()
     with pytest.raises(FileError) as caught:
-        LanceDB("db://mine", "photos", hasher)
+        LanceDB("db://mine", "photos", hasher, create=True)
     assert time.monotonic() - start < 12
     assert SECRET not in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -61,7 +61,7 @@ def test_a_server_that_does_not_answer(
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1] if silent else 1
         with pytest.raises(FileError, match="Milvus cannot be reached") as caught:
-            Milvus(f"http://me:{SECRET}@127.0.0.1:{port}", "photos", world.hasher)
+            Milvus(f"http://me:{SECRET}@127.0.0.1:{port}", "photos", world.hasher, create=True)
     assert time.monotonic() - start < 10
     assert "\n" not in str(caught.value)
     assert SECRET not in str(caught.value) + capfd.readouterr().err
@@ -70,14 +70,14 @@ def test_a_server_that_does_not_answer(
 
 def test_an_address_that_is_none(world: Any) -> None:
     with pytest.raises(FileError) as caught:
-        Milvus(f"htp//me:{SECRET}@x", "photos", world.hasher)
+        Milvus(f"htp//me:{SECRET}@x", "photos", world.hasher, create=True)
     assert SECRET not in str(caught.value)
 
 
 def test_two_stores_of_one_server(server: Server, world: Any) -> None:
     url = f"http://127.0.0.1:{server.port}"
-    with Milvus(url, "one", world.hasher) as first:
-        with Milvus(url, "two", world.hasher) as second:
+    with Milvus(url, "one", world.hasher, create=True) as first:
+        with Milvus(url, "two", world.hasher, create=True) as second:
             second.add(world.keys[:5], world.features[:5])
         second.close()  # once more does no harm
         first.add(world.keys[:20], world.features[:20])
@@ -85,7 +85,7 @@ def test_two_stores_of_one_server(server: Server, world: Any) -> None:
 
 
 def test_a_server_that_vanishes_and_comes_back(server: Server, world: Any) -> None:
-    with Milvus(f"http://127.0.0.1:{server.port}", "photos", world.hasher) as store:
+    with Milvus(f"http://127.0.0.1:{server.port}", "photos", world.hasher, create=True) as store:
         store.add(world.keys[:20], world.features[:20])
         server.kill()
         server.start()
@@ -95,7 +95,7 @@ def test_a_server_that_vanishes_and_comes_back(server: Server, world: Any) -> No
 
 
 def test_a_server_that_stays_away(server: Server, world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Milvus(f"http://127.0.0.1:{server.port}", "photos", world.hasher) as store:
+    with Milvus(f"http://127.0.0.1:{server.port}", "photos", world.hasher, create=True) as store:
         monkeypatch.setattr(module, "CALL_SECONDS", 2)
         server.kill()
         with pytest.raises(FileError) as caught:
@@ -107,10 +107,10 @@ def test_a_server_that_stays_away(server: Server, world: Any, monkeypatch: pytes
 def test_kinds(server: Server, world: Any) -> None:
     url = f"http://127.0.0.1:{server.port}"
     with pytest.raises(ParameterError, match="unknown kind 'best'"):
-        Milvus(url, "photos", world.hasher, kind="best")
+        Milvus(url, "photos", world.hasher, kind="best", create=True)
     with pytest.raises(FileError, match="BIN_IVF_FLAT"):  # Milvus Lite has no such index
-        Milvus(url, "photos", world.hasher, kind="ivf")
-    with Milvus(url, "photos", world.hasher) as store:  # the attempt left nothing
+        Milvus(url, "photos", world.hasher, kind="ivf", create=True)
+    with Milvus(url, "photos", world.hasher, create=True) as store:  # the attempt left nothing
         assert (len(store), store.kind) == (0, "flat")
     with pytest.raises(InputError, match="has an index of the kind flat; got ivf"):
-        Milvus(url, "photos", world.hasher, kind="ivf")
+        Milvus(url, "photos", world.hasher, kind="ivf", create=True)

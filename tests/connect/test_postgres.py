@@ -21,7 +21,7 @@ SECRET = "open-sesame"
 def refused(url: str, hasher: Any) -> str:
     start = time.monotonic()
     with pytest.raises(IschError) as caught:
-        Postgres(url, "photos", hasher)
+        Postgres(url, "photos", hasher, create=True)
     assert time.monotonic() - start < 12
     assert SECRET not in str(caught.value)
     assert SECRET not in repr(caught.value.__context__) or caught.value.__suppress_context__
@@ -92,11 +92,11 @@ def test_a_table_that_vanished_is_an_error_at_once(postgres: str, world: Any) ->
 @pytest.mark.parametrize("table", ["", "x" * 64, "a\0b"])
 def test_names_that_postgresql_has_not(postgres: str, world: Any, table: str) -> None:
     with pytest.raises(ParameterError, match="a name of 1 to 63 bytes"):
-        Postgres(postgres, table, world.hasher)
+        Postgres(postgres, table, world.hasher, create=True)
 
 
 def test_longer_codes_than_hnsw_takes(postgres: str) -> None:
     with pytest.raises(IschError, match="takes up to 64000 bits; got 64008"):
-        Postgres(postgres, "long", n_bits=64_008, kind="hnsw")
+        Postgres(postgres, "long", n_bits=64_008, kind="hnsw", create=True)
     with psycopg.connect(postgres) as connection:
         assert connection.execute("SELECT to_regclass('long')").fetchone() == (None,)

@@ -154,7 +154,7 @@ def _into_engine(source: "Source", to: str, place: list[Any], kind: str | None, 
     from isch.connect import engine
     from isch.connect.transfer import export as stream
 
-    options: dict[str, Any] = {"replace": replace} | ({} if kind is None else {"kind": kind})
+    options: dict[str, Any] = {"create": True, "replace": replace} | ({} if kind is None else {"kind": kind})
     with engine(to)(*place, getattr(source, "model", None) or source.mark, **options) as store:
         count, there = stream(source, store), len(store)
     return f"{count} items exported to {store.where}{f'; there are {there} in all' if there != count else ''}"

@@ -1,6 +1,6 @@
 """Codes in the engines people already run: one small contract, one module per engine.
 
-    store = isch.connect.Postgres("postgresql://…", table="photos", encoder=encoder)
+    store = isch.connect.Postgres("postgresql://…", table="photos", encoder=encoder, create=True)
     store.add(keys, features, metadata)
     store.search(query, k=10, where={"album": "2019"})     # the same results as isch.Index gives
 

@@ -1,7 +1,8 @@
 """The contract of a store: codes under keys, with metadata, in an engine of ours or of somebody else.
 
-A store gives ``_upsert``, ``_delete``, ``search``, ``batches`` and ``__len__``; encoding and the check of the model are
-written here once. Results are those of ``isch.Index``. A store is also a source: what it holds can be put elsewhere.
+A store gives ``_upsert``, ``_delete``, ``search``, ``batches``, ``_others`` and ``__len__``; encoding, the check of the
+model and what is said of a store that is not there are written here once. Opening never creates. Results are those of
+``isch.Index``. A store is also a source: what it holds can be put elsewhere.
 """
 
 import json
@@ -17,7 +18,7 @@ from isch.codes import Codes, width
 from isch.connect.mark import Mark
 from isch.distances import HAMMING, Distance, Hamming
 from isch.encoder import Encoder
-from isch.errors import FormatError, InputError
+from isch.errors import FileError, FormatError, InputError
 from isch.search import intake
 from isch.search import keys as key_rules
 from isch.search.catalog import Key
@@ -27,6 +28,7 @@ from isch.search.reading import Batch
 from isch.search.results import Results
 
 BATCH_ROWS = 16_384
+LISTED = 10  # stores that a message names
 
 
 class Source(ABC):
@@ -64,13 +66,19 @@ class Store(Source):
     n_bits : int, optional
         Without an encoder: the length of the codes.
     existing : Mark, optional
-        What the store says of its codes, if it is there already.
+        What the store says of its codes, if it is there already and stays.
+    create : bool
+        Whether a store that does not exist is to be made. Otherwise it is an error: a mistyped name must not become
+        an empty store.
     """
 
     where: str  # how messages call the store
+    name: str  # what it is called among the stores of the same place
     only_hamming = True  # whether the engine knows no other distance
 
-    def __init__(self, encoder: Any, n_bits: int | None, existing: Mark | None) -> None:
+    def __init__(self, encoder: Any, n_bits: int | None, existing: Mark | None, create: bool) -> None:
+        if existing is None and not create:
+            raise self._missing(could_be_made=encoder is not None or n_bits is not None)
         given = encoder if isinstance(encoder, Mark) else None
         self.encoder = None if encoder is None or given else Encoder.of(encoder)
         if self.encoder is not None and self.only_hamming and not isinstance(self.encoder.distance, Hamming):
@@ -144,6 +152,15 @@ class Store(Source):
     def finish(self) -> None:  # most engines have everything in place
         """Build what is quicker to build when all items are there; to be called after many were added."""
 
+    def _missing(self, could_be_made: bool) -> FileError:
+        """Describe a store that does not exist by the stores that do."""
+        there = f"{self.where} does not exist; {_listed(self._others(), self.name)}"
+        return FileError(f"{there}; create=True makes it" if could_be_made else there)
+
+    @abstractmethod
+    def _others(self) -> list[str]:
+        """List the names of the stores that exist in the same place."""
+
     @abstractmethod
     def _upsert(self, keys: Sequence[Key], codes: Codes, metadata: Sequence[str | None]) -> None:
         """Add items, replacing those whose keys exist; metadata as JSON."""
@@ -157,6 +174,17 @@ def _distinct(keys: Sequence[Key]) -> Sequence[Key]:
     if repeated := key_rules.repeated(keys):
         raise InputError(repeated)
     return keys
+
+
+def _listed(names: Sequence[str], asked: str) -> str:
+    """List names in words; of many, those that are most like the one that was asked for."""
+    if not names:
+        return "no stores are there"
+    from difflib import get_close_matches
+
+    nearest = get_close_matches(asked, names, LISTED, cutoff=0)
+    more = f" and {len(names) - len(nearest)} more" if len(names) > len(nearest) else ""
+    return f"stores there: {', '.join(nearest)}{more}"
 
 
 @contextmanager

@@ -34,15 +34,17 @@ class FileStore(EngineStore):
     Parameters
     ----------
     path : path
-        The engine's file; made when there is none.
+        The engine's file.
     encoder : Encoder, Hasher, path or None
         What turns features or pictures into codes.
     n_bits : int, optional
         Without an encoder: the length of the codes.
     kind : str
         Which index the engine builds.
+    create : bool
+        Make the file where there is none.
     replace : bool
-        Begin anew where the file exists.
+        Make the file, in the place of one that exists.
     """
 
     kinds: tuple[str, ...]
@@ -54,10 +56,12 @@ class FileStore(EngineStore):
         *,
         n_bits: int | None = None,
         kind: str | None = None,
+        create: bool = False,
         replace: bool = False,
     ) -> None:
         self.path = Path(path).absolute()
         self.where = str(path)
+        self.name = self.path.name
         check_writable(self.path)
         if kind is not None and kind not in self.kinds:
             raise unknown("kind", kind, self.kinds)
@@ -68,7 +72,7 @@ class FileStore(EngineStore):
                 "replace=True or --replace overwrites it"
             )
         existing = Sidecar.mark_of(self._beside) if self._beside.exists() and not replace else None
-        super().__init__(encoder, n_bits, existing)
+        super().__init__(encoder, n_bits, existing, create or replace)
         self._lock = ExitStack()
         self._sidecar = self._begun(replace) if existing is None else Sidecar(self._beside)
         recorded = self._sidecar.fact("kind")
@@ -112,6 +116,9 @@ class FileStore(EngineStore):
         if self._sidecar.path != self._beside:
             remove(self._sidecar.path)
         return self._unlock()
+
+    def _others(self) -> list[str]:
+        return [path.name.removesuffix(".items") for path in self.path.parent.glob("*.items")]
 
     def _upsert(self, keys: Sequence[Key], codes: Codes, metadata: Sequence[str | None]) -> None:
         engine = None if self._stale else self._current()

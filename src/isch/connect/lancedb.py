@@ -36,8 +36,8 @@ class LanceDB(EngineStore):
         The folder of the database, or the address of a remote one, ``db://name``; the key of the remote one is in the
         environment variable ``LANCEDB_API_KEY``, and its server, if it is your own, in ``LANCEDB_HOST``.
     table : str
-        The table; made when there is none.
-    encoder, n_bits, replace
+        The table.
+    encoder, n_bits, create, replace
         As in every store.
     """
 
@@ -48,20 +48,22 @@ class LanceDB(EngineStore):
         encoder: Any = None,
         *,
         n_bits: int | None = None,
+        create: bool = False,
         replace: bool = False,
     ) -> None:
         require("lancedb", "lancedb")
         self._arrow = require("pyarrow", "lancedb")
-        self.table, self.where = table, f"table {table!r} of {uri}"
+        self.name = table
+        self.where = f"table {table!r} of {uri}"
         uri = os.fspath(uri)
-        if encoder is None and n_bits is None and "://" not in uri and not os.path.isdir(uri):
+        if not (create or replace) and "://" not in uri and not os.path.isdir(uri):
             raise FileError(f"{uri}: no such folder; expected a database of LanceDB")
         with self._translated():
             self._database = _connected(uri)
-        exists = table in self._call(self._names)
+        exists = table in self._others()
         self._opened: Any = self._call(lambda: self._database.open_table(table)) if exists and not replace else None
         existing = None if self._opened is None else self._existing()
-        super().__init__(encoder, n_bits, existing)
+        super().__init__(encoder, n_bits, existing, create or replace)
         if existing is None:
             mode = "overwrite" if replace else "create"
             self._opened = self._call(lambda: self._database.create_table(table, schema=self._schema(), mode=mode))
@@ -142,6 +144,9 @@ class LanceDB(EngineStore):
                 f"got {', '.join(sorted(schema.names))}; replace=True or --replace overwrites it"
             )
         return Mark.parse((schema.metadata or {}).get(b"isch", b"").decode("utf-8", "replace"), self.where)
+
+    def _others(self) -> list[str]:
+        return self._call(self._names)
 
     def _names(self) -> list[str]:
         page = self._database.list_tables()

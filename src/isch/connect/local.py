@@ -12,6 +12,7 @@ from isch.connect.mark import Mark
 from isch.distances import Distance
 from isch.encoder import Encoder
 from isch.search import rerank as reranking
+from isch.search.catalog import FILE as CATALOG
 from isch.search.catalog import Key
 from isch.search.filters import Where
 from isch.search.folder import remove
@@ -26,11 +27,13 @@ class Local(Store):
     Parameters
     ----------
     path : path
-        The folder of the index; made when there is none.
+        The folder of the index.
     encoder, n_bits
         As in every store. An index that has a model keeps it; without an encoder here, codes are added and searched.
+    create : bool
+        Make the index where there is none.
     replace : bool
-        Begin anew where the index exists. A folder that is not an index is never replaced.
+        Make the index, in the place of one that exists. A folder that is not an index is never replaced.
     """
 
     only_hamming = False
@@ -41,13 +44,17 @@ class Local(Store):
         encoder: Any = None,
         *,
         n_bits: int | None = None,
+        create: bool = False,
         replace: bool = False,
     ) -> None:
-        self.where, existing = str(path), None
+        self.where = str(path)
+        self._path = Path(path).absolute()
+        self.name = self._path.name
+        existing = None
         if os.path.lexists(path):
             with Index.open(path) as found:
                 existing = mark_of(found)
-        super().__init__(encoder, n_bits, None if replace else existing)
+        super().__init__(encoder, n_bits, None if replace else existing, create or replace)
         if replace and existing is not None:
             remove(Path(path))
         if replace or existing is None:
@@ -87,6 +94,9 @@ class Local(Store):
 
     def close(self) -> None:
         self.index.close()
+
+    def _others(self) -> list[str]:
+        return [path.parent.name for path in self._path.parent.glob(f"*/{CATALOG}")]
 
     def _upsert(self, keys: Sequence[Key], codes: Codes, metadata: Sequence[str | None]) -> None:
         notes = [None if text is None else json.loads(text) for text in metadata]

@@ -47,8 +47,8 @@ class Milvus(EngineStore):
     uri : str
         ``http://host:19530``, or the path of a file of Milvus Lite.
     collection : str
-        The collection; made when there is none.
-    encoder, n_bits, replace
+        The collection.
+    encoder, n_bits, create, replace
         As in every store.
     kind : {"flat", "ivf"}
         The index that a new collection gets.
@@ -62,13 +62,15 @@ class Milvus(EngineStore):
         *,
         n_bits: int | None = None,
         kind: str | None = None,
+        create: bool = False,
         replace: bool = False,
     ) -> None:
         if kind is not None and kind not in KINDS:
             raise unknown("kind", kind, KINDS)
         self._milvus, self._uri = require("pymilvus", "milvus"), str(uri)
-        self.collection, self.where = collection, f"collection {collection!r}"
-        if encoder is None and n_bits is None and "://" not in self._uri and not os.path.exists(self._uri):
+        self.name = collection
+        self.where = f"collection {collection!r}"
+        if not (create or replace) and "://" not in self._uri and not os.path.exists(self._uri):
             raise FileError(f"{self._uri}: no such file; expected a database of Milvus Lite, or http://host:port")
         with self._translated():
             self._client = self._milvus.MilvusClient(uri=self._uri, timeout=CONNECT_SECONDS)
@@ -79,7 +81,7 @@ class Milvus(EngineStore):
             with self._translated():
                 exists = bool(self._client.has_collection(collection, timeout=CONNECT_SECONDS))
             existing = self._existing() if exists and not replace else None
-            super().__init__(encoder, n_bits, existing)
+            super().__init__(encoder, n_bits, existing, create or replace)
             self.kind = kind or "flat"
             if existing is None:
                 self._create(exists)
@@ -93,7 +95,7 @@ class Milvus(EngineStore):
     def __len__(self) -> int:
         with self._translated():
             found = self._client.query(
-                self.collection,
+                self.name,
                 filter="",
                 output_fields=["count(*)"],
                 consistency_level="Strong",
@@ -118,17 +120,17 @@ class Milvus(EngineStore):
         ]
         with self._translated():
             for start in range(0, len(rows), AT_ONCE):
-                self._client.upsert(self.collection, rows[start : start + AT_ONCE], timeout=CALL_SECONDS)
+                self._client.upsert(self.name, rows[start : start + AT_ONCE], timeout=CALL_SECONDS)
 
     def _delete(self, keys: Sequence[Key]) -> None:
         with self._translated():
-            self._client.delete(self.collection, ids=[_id(key) for key in keys], timeout=CALL_SECONDS)
+            self._client.delete(self.name, ids=[_id(key) for key in keys], timeout=CALL_SECONDS)
 
     def batches(self) -> Iterator[Batch]:
         """All items, some thousands at a time."""
         with self._translated():
             rows = self._client.query_iterator(
-                self.collection, AT_ONCE, output_fields=["id", "metadata"], timeout=CALL_SECONDS
+                self.name, AT_ONCE, output_fields=["id", "metadata"], timeout=CALL_SECONDS
             )
             while found := rows.next():
                 some = [self._candidate(row["id"], row["metadata"], 0) for row in found]
@@ -140,7 +142,7 @@ class Milvus(EngineStore):
             raise InputError(f"{self.where}: Milvus gives at most {MAX_HITS} hits; got k = {k} with its candidates")
         with self._translated():
             found = self._client.search(
-                self.collection,
+                self.name,
                 data=[code.tobytes() for code in codes],
                 limit=k,
                 output_fields=["metadata"],
@@ -156,7 +158,7 @@ class Milvus(EngineStore):
         types = self._milvus.DataType
         with self._translated():
             if replace:
-                self._client.drop_collection(self.collection)
+                self._client.drop_collection(self.name)
             schema = self._client.create_schema(auto_id=False, description=str(self.mark))
             schema.add_field("id", types.VARCHAR, is_primary=True, max_length=65_535)
             schema.add_field("code", types.BINARY_VECTOR, dim=8 * width(self.n_bits))
@@ -164,20 +166,24 @@ class Milvus(EngineStore):
             index, params = self._client.prepare_index_params(), {"nlist": LISTS} if self.kind == "ivf" else {}
             index.add_index("code", index_type=KINDS[self.kind], metric_type="HAMMING", params=params)
             try:
-                self._client.create_collection(self.collection, schema=schema, index_params=index)
+                self._client.create_collection(self.name, schema=schema, index_params=index)
             except self._milvus.MilvusException:
-                self._client.drop_collection(self.collection)  # which may be there without its index
+                self._client.drop_collection(self.name)  # which may be there without its index
                 raise
+
+    def _others(self) -> list[str]:
+        with self._translated():
+            return list(self._client.list_collections(timeout=CONNECT_SECONDS))
 
     def _kind(self) -> str:
         """The kind of the index that the collection has."""
         with self._translated():
-            found = self._client.describe_index(self.collection, "code", timeout=CALL_SECONDS) or {}
+            found = self._client.describe_index(self.name, "code", timeout=CALL_SECONDS) or {}
         return "ivf" if found.get("index_type") == KINDS["ivf"] else "flat"
 
     def _existing(self) -> Mark:
         with self._translated():
-            found = self._client.describe_collection(self.collection)
+            found = self._client.describe_collection(self.name)
         names = sorted(field["name"] for field in found["fields"])
         if names != ["code", "id", "metadata"]:
             raise FormatError(

@@ -11,7 +11,7 @@ from typing import Any
 from isch.codes import Codes
 from isch.connect.base import BATCH_ROWS, opening, parsed
 from isch.connect.candidates import Candidate, EngineStore
-from isch.connect.mark import Mark
+from isch.connect.mark import FORMAT, Mark
 from isch.connect.pgserver import Server, from_bits, to_bits
 from isch.errors import FormatError, InputError, ParameterError, unknown
 from isch.search.catalog import Key
@@ -33,13 +33,15 @@ class Postgres(EngineStore):
     url : str
         ``postgresql://user:password@host/database``. The password is never shown.
     table : str
-        The table; made when there is none. Any name is possible.
+        The table. Any name is possible.
     encoder, n_bits
         As in every store.
     kind : {"exact", "hnsw"}
         Whether an approximate index is built by ``finish`` and used.
+    create : bool
+        Make the table where there is none.
     replace : bool
-        Begin anew where the table exists.
+        Make the table, in the place of one that exists.
     """
 
     filters = True
@@ -52,17 +54,19 @@ class Postgres(EngineStore):
         *,
         n_bits: int | None = None,
         kind: str | None = None,
+        create: bool = False,
         replace: bool = False,
     ) -> None:
         if not table or len(table.encode()) > MAX_NAME or "\0" in table:
             raise ParameterError(f"table must be a name of 1 to {MAX_NAME} bytes; got {table!r}")
         if kind is not None and kind not in KINDS:
             raise unknown("kind", kind, KINDS)
-        self.table, self.where = table, f"table {table!r}"
+        self.name = table
+        self.where = f"table {table!r}"
         self._server = Server(url, self.where)
         with opening(self):
             existing = None if replace else self._existing()
-            super().__init__(encoder, n_bits, existing)
+            super().__init__(encoder, n_bits, existing, create or replace)
             if kind == "hnsw" and self.n_bits > HNSW_BITS:
                 raise InputError(
                     f"{self.where}: pgvector's HNSW takes up to {HNSW_BITS} bits; got {self.n_bits}; use exact"
@@ -171,7 +175,7 @@ class Postgres(EngineStore):
 
     def _existing(self) -> Mark | None:
         """The mark of the table, if there is one; refuses a table of another shape."""
-        columns = {name: kind.partition("(")[0] for name, kind in self._server.columns(self.table).items()}
+        columns = {name: kind.partition("(")[0] for name, kind in self._server.columns(self.name).items()}
         if not columns:
             return None
         if columns != _COLUMNS:
@@ -179,19 +183,27 @@ class Postgres(EngineStore):
                 f"{self.where} exists with another shape: expected columns {_listed(_COLUMNS)}; "
                 f"got {_listed(columns)}; replace=True or --replace overwrites it"
             )
-        quoted = self._server.quoted(self.table)
+        quoted = self._server.quoted(self.name)
         comment = self._run("SELECT obj_description(to_regclass(%s), 'pg_class')", [quoted])[0][0]
         return Mark.parse(comment, self.where)
 
+    def _others(self) -> list[str]:
+        found = self._run(
+            "SELECT relname FROM pg_class WHERE relkind = 'r' AND pg_table_is_visible(oid) "
+            "AND obj_description(oid, 'pg_class') LIKE %s",
+            [f"%{FORMAT}%"],
+        )
+        return [name for (name,) in found]
+
     def _has_index(self) -> bool:
         sql = "SELECT count(*) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam "
-        quoted = self._server.quoted(self.table)
+        quoted = self._server.quoted(self.name)
         return bool(self._run(f"{sql} WHERE i.indrelid = to_regclass(%s) AND a.amname = 'hnsw'", [quoted])[0][0])
 
     def _sql(self, text: str, **values: Any) -> Any:
         """A statement with the table's name, the number of bits and other values put in safely."""
         literals = {name: self._server.literal(value) for name, value in (values | {"bits": self.n_bits}).items()}
-        return self._server.sql(text, self.table, **literals)
+        return self._server.sql(text, self.name, **literals)
 
     def _run(self, statement: Any, values: Sequence[Any] = ()) -> list[Any]:
         return self._server.run(statement, values)
