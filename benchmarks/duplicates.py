@@ -33,7 +33,7 @@ from isch.evaluate.datasets.base import data_home
 from isch.photos.candidates import Matches
 from isch.photos.fingerprint import FINGERPRINT, fingerprints
 from isch.photos.groups import group_matches
-from isch.photos.matching import CLOSENESS, DEFAULT, find_matches, radius_of
+from isch.photos.matching import SETTINGS, find_matches, radius_of
 from isch.search.exact import distances
 
 PRECISION = 0.99
@@ -189,11 +189,10 @@ def judge(half: Half) -> str:
     """The section on one half of the photographs."""
     pictures, label, step = half.pictures(), half.labels(), half.step
     start = time.perf_counter()
-    loose = find_matches(pictures.prints, pictures.vectors)
+    matches = find_matches(pictures.prints, pictures.vectors)
     middle = time.perf_counter()
-    groups = group_matches(loose, len(label))
+    groups = group_matches(matches, len(label), "altered")
     times = f"pairs in {middle - start:.1f} s, groups in {time.perf_counter() - middle:.1f} s"
-    matches = loose.where(loose.distance <= radius_of(DEFAULT))
     own = found_copies(matches, len(half.paths), len(half.alterations))
     wrong = label[matches.first] != label[matches.second]
     peers = {names: peer_recall(names, pictures.peers, label, step) for names in SUMS}
@@ -204,16 +203,16 @@ def judge(half: Half) -> str:
 {len(half.paths)} photographs of flowers-400 (the half on which nothing was set), {len(half.alterations)} copies of each
 by kinds and strengths that were not used for setting the limits (five of them resemble alterations tried while building
 it), and {half.n_thumbnails:,} thumbnails; photographs of the same class are each other's distractors. Recall is the
-share of copies that are found as a match of their photograph at the default closeness ("{DEFAULT}",
-{CLOSENESS[DEFAULT]:.0f} bits). imagehash has its largest distance with precision ≥ {PRECISION}, chosen on these very
-pictures; "best sum" is {" + ".join(best)}. {imprecise(peers)}
+share of copies that are found as a match of their photograph at the setting "altered". imagehash has its largest
+distance with precision ≥ {PRECISION}, chosen on these very pictures; "best sum" is {" + ".join(best)}.
+{imprecise(peers)}
 
 {by_target(half.alterations, own, columns)}
 
 {by_kind(half.alterations, own, columns)}
 
 Precision over all {len(label) * (len(label) - 1) // 2:,} pairs of pictures: {1 - wrong.mean():.5f} ({wrong.sum():,}
-wrong of {len(wrong):,} found; {wrong_by_closeness(loose, label)}). {twice(half, matches.where(wrong), len(wrong))}
+wrong of {len(wrong):,} found; {wrong_by_closeness(matches, label)}). {twice(half, matches.where(wrong), len(wrong))}
 {in_groups(groups, label, step, len(half.paths))} {len(label):,} pictures: {times}.
 
 {machine("imagehash", "onnxruntime")}"""
@@ -253,7 +252,7 @@ def _three(share: float) -> str:
 
 def wrong_by_closeness(matches: Matches, label: NDArray[np.int64]) -> str:
     wrong = matches.distance[label[matches.first] != label[matches.second]]
-    return "; ".join(f"{name}: {(wrong <= radius).sum()}" for name, radius in CLOSENESS.items())
+    return "; ".join(f"{name}: {(wrong <= radius_of(name)).sum()}" for name in SETTINGS)
 
 
 def twice(half: Half, wrong: Matches, n_found: int) -> str:
@@ -276,10 +275,9 @@ def in_groups(groups: Sequence[Any], label: NDArray[np.int64], step: int, n: int
     copies = group_of[: n * step].reshape(n, step)
     together = ((copies == copies[:, :1]) & (copies >= 0))[:, 1:].mean()
     mixed = sum(len(np.unique(label[group.rows])) > 1 for group in groups)
-    widest = max(group.diameter for group in groups)
     return (
         f"In groups: {together:.3f} of the copies are in the group of their photograph, {mixed} of {len(groups)} "
-        f"groups mix photographs; the widest group is {widest:.0f} bits wide."
+        "groups mix photographs."
     )
 
 

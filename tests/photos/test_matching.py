@@ -54,13 +54,6 @@ def test_many_pictures_are_searched_in_parts(copies, monkeypatch):
         np.testing.assert_array_equal(column, other)
 
 
-def test_closer_matches_are_a_part_of_the_looser(copies):
-    loose, near = find_matches(copies, closeness="loose"), find_matches(copies, closeness=10)
-    chosen = loose.where(loose.distance <= 10)
-    for column, other in zip(chosen, near, strict=True):
-        np.testing.assert_array_equal(column, other)
-
-
 def test_vectors_bring_uneven_crops(photograph):
     picture = photograph(4)
     records = fingerprints([picture, np.ascontiguousarray(picture[:, 58:]), photograph(5)])
@@ -68,7 +61,7 @@ def test_vectors_bring_uneven_crops(photograph):
     assert pairs(find_matches(records)) == set()
     found = find_matches(records, alike)
     assert pairs(found) == {(0, 1)}
-    assert found.distance[0] < 20
+    assert found.distance[0] < 2
 
 
 def test_like_vectors_alone_make_no_match(photograph):
@@ -128,14 +121,13 @@ def test_memory_mapped_vectors_do(copies, tmp_path):
     assert pairs(find_matches(copies, vectors)) == pairs(find_matches(copies))
 
 
-def test_closeness_is_a_name_or_a_number():
-    assert matching.radius_of("near") == matching.CLOSENESS["near"]
-    assert matching.radius_of(12) == 12
-    with pytest.raises(ParameterError, match="unknown closeness 'nearest'.*; known: identical, loose, near"):
-        matching.radius_of("nearest")
-    for wrong in (-1, 37, float("nan")):
-        with pytest.raises(ParameterError, match="closeness must be a number from 0 to 36"):
-            matching.radius_of(wrong)
+def test_a_distance_belongs_to_the_first_setting_that_holds_it():
+    assert matching.DEFAULT == "same"
+    for distance, setting in ((0, "identical"), (0.01, "same"), (1, "same"), (1.01, "altered"), (2, "altered")):
+        assert matching.setting_of(distance) == setting
+        assert distance <= matching.radius_of(setting)
+    with pytest.raises(ParameterError, match="unknown closeness 'near'.*; known: altered, identical, same"):
+        matching.radius_of("near")
 
 
 def test_other_arrays_are_refused(copies):

@@ -123,23 +123,24 @@ def groups(client: TestClient, **parameters: Any) -> list[set[str]]:
     ]
 
 
+ALTERED = {"closeness": "altered"}
 THREES, FIVES = {"3.jpg", "small copy of 3.jpg"}, {"5.jpg", "grey copy of 5.png"}
 
 
 def test_duplicates_with_rules_and_exports(client: TestClient, library: Library) -> None:
-    found = client.get("/api/duplicates").json()
-    assert found["total"] == 2
-    assert THREES in groups(client)
-    assert FIVES in groups(client)
+    found = client.get("/api/duplicates", params=ALTERED).json()
+    assert (found["total"], found["closeness"]) == (2, "altered")
+    assert THREES in groups(client, **ALTERED)
+    assert FIVES in groups(client, **ALTERED)
     three = next(g for g in found["groups"] if {i["name"] for i in g["items"]} == THREES)
     assert (three["items"][three["keep"]]["name"], three["reason"]) == ("3.jpg", "pixels")
-    preferred = client.get("/api/duplicates", params={"rule": ["folder"], "folder": ["a"]}).json()
+    preferred = client.get("/api/duplicates", params={"rule": ["folder"], "folder": ["a"], **ALTERED}).json()
     assert all(g["items"][g["keep"]]["folder"] == "a" for g in preferred["groups"])
-    rows = list(csv.DictReader(io.StringIO(client.get("/api/duplicates/export").text)))
+    rows = list(csv.DictReader(io.StringIO(client.get("/api/duplicates/export", params=ALTERED).text)))
     assert sorted({row["group"] for row in rows}) == ["1", "2"]
     assert sum(row["keep"] == "keep" for row in rows) == 2
-    assert len(client.get("/api/duplicates/export?format=json").json()) == 2
-    assert client.get("/api/duplicates?radius=99").status_code == 422
+    assert len(client.get("/api/duplicates/export?format=json&closeness=altered").json()) == 2
+    assert client.get("/api/duplicates?closeness=loose").status_code == 422
 
 
 @pytest.fixture

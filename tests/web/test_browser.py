@@ -250,9 +250,9 @@ def test_duplicates_decisions_and_a_restart(browser: Any, tmp_path: Path) -> Non
     for page in visited(browser, first):
         page.wait_for_selector(".group")
         assert page.locator(".group").count() == 2
-        slide(page, 0)
+        page.check("input[value=identical]")
         status(page, "No duplicates at this setting")
-        slide(page, 14)
+        page.check("input[value=altered]")
         until(page, "() => document.querySelectorAll('.group').length === 2")
         group = page.locator(".group", has=page.locator(".name", has_text="grey copy of 5.png"))
         group.get_by_role("radio").nth(0 if "grey" in group.locator(".name").first.inner_text() else 1).check()
@@ -271,11 +271,6 @@ def test_duplicates_decisions_and_a_restart(browser: Any, tmp_path: Path) -> Non
         assert page.locator(".group").count() == 1
         assert "you chose" in page.inner_text(".group h2")
     assert second.stop() == 0
-
-
-def slide(page: Any, value: int) -> None:
-    script = "([s, v]) => { s.value = v; for (const k of ['input', 'change']) s.dispatchEvent(new Event(k)); }"
-    page.evaluate(script, [page.query_selector("#radius"), value])
 
 
 def visited(browser: Any, server: Server) -> Iterator[Any]:

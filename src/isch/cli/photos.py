@@ -103,7 +103,7 @@ def search(
 def duplicates(
     folder: LastFolder = None,
     index: Home = None,
-    closeness: Annotated[str, typer.Option(help="identical, near, loose, or a number of bits from 0 to 36.")] = "near",
+    closeness: Annotated[str, typer.Option(help="identical, same or altered.")] = "same",
     keep: Keep = None,
     prefer: Annotated[list[Path] | None, typer.Option(help="A preferred folder, for the copy to keep.")] = None,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
@@ -114,7 +114,7 @@ def duplicates(
     from isch.photos.rules import DEFAULT as RULES
 
     wanted = Preference(tuple(keep or RULES), tuple(str(path.absolute()) for path in prefer or []))
-    groups = Duplicates(_indexed(folder, index)).groups(_number(closeness), wanted)
+    groups = Duplicates(_indexed(folder, index)).groups(closeness, wanted)
     if csv:
         typer.echo(as_csv(groups), nl=False)
     elif json:
@@ -191,20 +191,13 @@ def _serve(door: Door, library: "Library") -> None:
         door.open(create(library, door.settings))
 
 
-def _number(text: str) -> str | float:
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
 def _plain(group: Any) -> dict[str, Any]:
     from isch.files import printable
 
     return {
         "keep": printable(group.items[group.keep].path),
         "reason": group.reason,
-        "largest_distance": group.diameter,
+        "closeness": group.closeness,
         "copies": [
             {"path": printable(item.path), "width": item.width, "height": item.height, "bytes": item.bytes}
             for item in group.items
@@ -216,7 +209,7 @@ def _list(groups: list[Any]) -> None:
     from isch.files import printable
 
     for number, group in enumerate(groups, 1):
-        say(f"group {number}: {len(group.items)} copies, at most {group.diameter:.0f} bits apart")
+        say(f"group {number}: {len(group.items)} copies, {group.closeness}")
         for position, item in enumerate(group.items):
             mark = "keep" if position == group.keep else "    "
             say(f"  {mark}  {item.width} × {item.height}  {item.bytes} bytes  {printable(item.path)}")

@@ -7,10 +7,11 @@
 
     record = fingerprint_of(decode(path, side=224))          # record.tobytes(), np.frombuffer(blobs, FINGERPRINT)
     matches = find_matches(fingerprints, vectors)            # all pairs of copies; vectors of the network, or None
-    groups = group_matches(matches, n, closeness="near")     # again for each place of a slider: it takes no search
+    groups = group_matches(matches, n, closeness="same")     # again for another setting: it takes no search
     groups[0].rows, groups[0].diameter
 
-``closeness`` is "identical", "near", "loose" or a number of bits from 0 to 36 (``matching.CLOSENESS``, ``DEFAULT``).
+``closeness`` is "identical" (the same pixels), "same" (the same picture: resized, recompressed, in another format) or
+"altered" (cropped, filtered, framed, mirrored, a screenshot of it): ``matching.SETTINGS``, ``matching.DEFAULT``.
 Fingerprints kept with another ``VERSION`` must be made again. Exact duplicates need no fingerprint:
 ``exact.content_hash(path)``, ``exact.same(hashes)``, ``exact.same_pixels(a, b)``.
 

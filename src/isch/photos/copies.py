@@ -1,6 +1,6 @@
 """All pairs of copies in a library: searched for once for each state of the collection, and kept in its catalog.
 
-So the next start, and every move of a slider, only reads them.
+So the next start, and every change of the setting, only reads them.
 """
 
 import subprocess
@@ -100,7 +100,7 @@ def _unpacked(content: bytes, n: int) -> Matches | None:
         return None
     records = np.frombuffer(content, _RECORD)
     first, second, distance = (np.ascontiguousarray(records[name]) for name in Matches._fields)
-    sound = (first >= 0) & (first < second) & (second < n) & (distance >= 0) & (distance <= matching.LARGEST)
+    sound = (first >= 0) & (first < second) & (second < n) & (distance >= 0) & (distance <= matching.FURTHEST)
     return Matches(first, second, distance) if sound.all() else None
 
 

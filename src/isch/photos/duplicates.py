@@ -16,7 +16,7 @@ from isch.photos.copies import Copies, find_copies
 from isch.photos.decisions import Decision, Decisions, Verdict
 from isch.photos.groups import group_matches
 from isch.photos.library import Library
-from isch.photos.matching import DEFAULT, radius_of
+from isch.photos.matching import DEFAULT, radius_of, setting_of
 from isch.photos.trash import Listed, Outcome, Removal, to_trash
 
 UPDATE_SECONDS = 5.0  # to wait for an update under way after files went to the trash
@@ -24,12 +24,12 @@ UPDATE_SECONDS = 5.0  # to wait for an update under way after files went to the 
 
 @dataclass(frozen=True)
 class Group:
-    """Copies of one picture: which to keep and why, and the largest distance between two of them."""
+    """Copies of one picture: which to keep and why, and the setting at which they come together."""
 
     items: list[Item]
     keep: int  # position among the items
     reason: str  # the rule that decided, or "you"
-    diameter: float
+    closeness: str
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,13 @@ class Duplicates:
         self._lock = threading.Lock()
         self._copies: Copies | None = None
 
-    def groups(self, closeness: str | float = DEFAULT, preference: Preference | None = None) -> list[Group]:
+    def groups(self, closeness: str = DEFAULT, preference: Preference | None = None) -> list[Group]:
         """Groups that are still to be decided, the largest first.
 
         Parameters
         ----------
-        closeness : "identical", "near", "loose" or a number of bits
-            How near copies are.
+        closeness : "identical", "same" or "altered"
+            Which copies belong together.
         preference : Preference
             Which copy is to be kept where the user has not said.
         """
@@ -81,7 +81,7 @@ class Duplicates:
         listed = [[known[number] for number in some if number in known] for some in numbers]
         said, wanted = _by_first(self.decisions.all()), preference or Preference()
         groups = (
-            _group(items, float(group.diameter), said, wanted)
+            _group(items, setting_of(group.diameter), said, wanted)
             for items, group in zip(listed, found, strict=True)
             if len(items) > 1
         )
@@ -143,7 +143,7 @@ def _by_first(decided: Sequence[Decision]) -> dict[str, list[Decision]]:
     return out
 
 
-def _group(items: list[Item], diameter: float, said: dict[str, list[Decision]], preference: Preference) -> Group | None:
+def _group(items: list[Item], closeness: str, said: dict[str, list[Decision]], preference: Preference) -> Group | None:
     """A group as it is shown; None if the user has said that all of it stays."""
     digests = sorted({item.digest for item in items})
     decided = [d for digest in digests for d in said.get(digest, []) if d.second in digests]
@@ -154,19 +154,19 @@ def _group(items: list[Item], diameter: float, said: dict[str, list[Decision]], 
     winners = {d.first if d.verdict == Verdict.FIRST else d.second for d in decided if _chooses(d.verdict)} - losers
     for position, item in enumerate(items):
         if item.digest in winners:
-            return Group(items, position, "you", diameter)
+            return Group(items, position, "you", closeness)
     choice = preference.choose(items)
-    return Group(items, choice.index, choice.rule, diameter)
+    return Group(items, choice.index, choice.rule, closeness)
 
 
 def as_csv(groups: Sequence[Group]) -> str:
     """The list as CSV, one line per picture."""
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow(["group", "keep", "path", "width", "height", "bytes", "format", "taken", "largest distance"])
+    writer.writerow(["group", "keep", "path", "width", "height", "bytes", "format", "taken", "closeness"])
     for number, group in enumerate(groups, 1):
         for position, item in enumerate(group.items):
-            row = [item.path, item.width, item.height, item.bytes, item.format, item.taken, f"{group.diameter:g}"]
+            row = [item.path, item.width, item.height, item.bytes, item.format, item.taken, group.closeness]
             writer.writerow([number, "keep" if position == group.keep else "", *map(_harmless, row)])
     return out.getvalue()
 

@@ -1,7 +1,7 @@
 """Groups of copies, bounded in diameter.
 
 Two members of a group are a match, or both match a third: so all copies of one picture come together although a crop
-and a turned copy may not match each other, and yet no group is wider than twice the closeness.
+and a turned copy may not match each other, and yet a chain of copies never becomes one group.
 """
 
 from collections.abc import Iterable
@@ -19,37 +19,37 @@ MANY = 256  # matches of one picture: so many copies match each other directly, 
 
 
 def group_matches(
-    matches: Matches, n: int, closeness: str | float = DEFAULT, apart: Iterable[tuple[int, int]] = ()
+    matches: Matches, n: int, closeness: str = DEFAULT, apart: Iterable[tuple[int, int]] = ()
 ) -> list[Group]:
     """Groups of at least two of n pictures, each picture in one group at most.
 
     Parameters
     ----------
-    matches : pairs of copies, from ``find_matches`` with the same or a larger closeness
+    matches : pairs of copies, from ``find_matches``
     n : how many pictures there are
-    closeness : the largest distance of a match: "identical", "near", "loose", or a number of bits
+    closeness : which copies belong together: "identical", "same" or "altered"
     apart : pairs of pictures that are never to share a group, whatever their distance
 
     Returns
     -------
     list of Group
-        ``rows`` of the members, and ``diameter``, the largest distance between two of them: of the match, or the sum of
-        two matches with a third picture, whichever is less. It is at most twice the closeness.
+        ``rows`` of the members, and ``diameter``, the largest distance between two of them: of their match, or the
+        larger of their two matches with a third picture, whichever is less. ``matching.setting_of`` names it.
     """
     radius = radius_of(closeness)
     refused = _numbers(apart, n)
     near = _without(matches.where(matches.distance <= radius), refused, n)
     both = _without(least(n, [near, through_third(near, n)]), refused, n)
-    return linkage.groups(Pairs(*both), n, 2 * radius)  # type: ignore[arg-type]  # any kind of distance
+    return linkage.groups(Pairs(*both), n, radius)  # type: ignore[arg-type]  # any kind of distance
 
 
 def through_third(matches: Matches, n: int) -> Matches:
-    """Pairs that both match a third picture, at the sum of the two distances."""
+    """Pairs that both match a third picture, at the larger of the two distances."""
     one = np.concatenate([matches.first, matches.second])
     other = np.concatenate([matches.second, matches.first])
     order = np.lexsort((other, one))
     offsets = np.searchsorted(one[order], np.arange(n + 1))
-    return Matches(*_sums(offsets, other[order], np.tile(matches.distance, 2)[order]))
+    return Matches(*_links(offsets, other[order], np.tile(matches.distance, 2)[order]))
 
 
 def _numbers(apart: Iterable[tuple[int, int]], n: int) -> Rows:
@@ -61,16 +61,16 @@ def _without(matches: Matches, refused: Rows, n: int) -> Matches:
 
 
 @njit(cache=True, nogil=True)
-def _sums(offsets, second, distance):  # type: ignore[no-untyped-def]
-    """Every two neighbours of an item with at most ``MANY`` of them, and the sum of their distances to it."""
+def _links(offsets, second, distance):  # type: ignore[no-untyped-def]
+    """Every two neighbours of an item with at most ``MANY`` of them, and the larger of their distances to it."""
     counts = np.diff(offsets)
     counts = np.where(counts <= MANY, counts * (counts - 1) // 2, 0)
-    rows, sums, at = np.empty((2, counts.sum()), np.int64), np.empty(counts.sum(), np.float32), 0
+    rows, apart, at = np.empty((2, counts.sum()), np.int64), np.empty(counts.sum(), np.float32), 0
     for item in range(len(counts)):
         if counts[item] == 0:
             continue
         for a in range(offsets[item], offsets[item + 1]):
             for b in range(a + 1, offsets[item + 1]):
-                rows[0, at], rows[1, at], sums[at] = second[a], second[b], distance[a] + distance[b]
+                rows[0, at], rows[1, at], apart[at] = second[a], second[b], max(distance[a], distance[b])
                 at += 1
-    return rows[0], rows[1], sums
+    return rows[0], rows[1], apart

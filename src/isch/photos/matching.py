@@ -6,41 +6,46 @@ two are laid over each other and compared again (``differences``); pictures that
 comparison (``twins``). Copies are usually below 15, different pictures hardly ever below 34.
 """
 
+import math
+from typing import Literal, get_args
+
 import numpy as np
 
-from isch.errors import InputError, ParameterError, unknown
+from isch.errors import InputError, unknown
 from isch.photos import candidates, differences, twins
 from isch.photos.candidates import Matches, Rows, Vectors
 from isch.photos.fingerprint import FINGERPRINT, FLAT, Fingerprints, contents
 
-VERSION = 1  # raise it when pairs are found differently: those kept are then searched for again
-CLOSENESS = {"identical": 2.0, "near": 30.0, "loose": 34.0}  # name: the largest distance
-DEFAULT = "near"
-LARGEST = 36  # the end of the slider: beyond it pictures resemble each other by chance
+VERSION = 2  # raise it when pairs are found differently: those kept are then searched for again
+Setting = Literal["identical", "same", "altered"]  # how near copies are; each holds the pairs of those before it
+SETTINGS: tuple[Setting, ...] = get_args(Setting)
+DEFAULT: Setting = "same"
+FURTHEST = 2.0  # the distance of a match; up to 0 identical, up to 1 the same picture, up to 2 an altered copy
+LARGEST = 36  # bits: beyond it pictures resemble each other by chance
 CANDIDATES, LEAST_CANDIDATES = 2_000_000, 8  # pairs that are laid over each other at most, and for each picture
+_BITS = (30.0, 34.0)  # the largest number of bits of the same picture and of altered copies
 SURE = 18  # pairs with hashes so near are copies; others are looked at more closely
 
 
-def radius_of(closeness: str | float) -> float:
-    """The largest distance of a closeness: one of the names, or a number of bits up to 36.
+def radius_of(closeness: str) -> float:
+    """The largest distance of a match at a setting.
 
     Raises
     ------
     ParameterError
-        For another name, or a number that is not within 0 to 36.
+        There is no such setting.
     """
-    if isinstance(closeness, str):
-        if closeness not in CLOSENESS:
-            raise unknown("closeness", closeness, CLOSENESS)
-        return CLOSENESS[closeness]
-    if not 0 <= closeness <= LARGEST:
-        raise ParameterError(f"closeness must be a number from 0 to {LARGEST}; got {closeness!r}")
-    return float(closeness)
+    if closeness not in SETTINGS:
+        raise unknown("closeness", closeness, SETTINGS)
+    return float(SETTINGS.index(closeness))
 
 
-def find_matches(
-    fingerprints: Fingerprints, vectors: Vectors | None = None, closeness: str | float = "loose"
-) -> Matches:
+def setting_of(distance: float) -> Setting:
+    """The first setting that holds matches of this distance."""
+    return SETTINGS[math.ceil(min(distance, FURTHEST))]
+
+
+def find_matches(fingerprints: Fingerprints, vectors: Vectors | None = None) -> Matches:
     """All pairs of copies.
 
     Parameters
@@ -48,20 +53,18 @@ def find_matches(
     fingerprints : records of FINGERPRINT, one for each picture
     vectors : (n, d) unit vectors of the same pictures by the default network, in memory or memory-mapped; without
         them, copies cropped unevenly by more than some 5 % are not found
-    closeness : how near: "identical", "near", "loose", or a number of bits
 
     Returns
     -------
     Matches
-        first < second, sorted; ``distance`` in bits, float32. Those within a smaller closeness are a part of them, so
-        one call with the loosest serves a slider.
+        first < second, sorted; ``distance`` is 0 for identical pictures, at most 1 for the same picture, and at most 2
+        for altered copies. One call serves all settings.
 
     Raises
     ------
     InputError
         Fingerprints are of another kind, or there are not as many vectors.
     """
-    radius = radius_of(closeness)
     _check(fingerprints, vectors)
     n, rows = len(fingerprints), np.flatnonzero(fingerprints["contrast"] >= FLAT)
     most = max(LEAST_CANDIDATES, CANDIDATES // max(n, 1))
@@ -72,15 +75,16 @@ def find_matches(
     if vectors is not None:
         alike = candidates.by_vector(vectors, rows[stands[rows] == rows], sure, most)
         doubtful = candidates.least(n, [doubtful, alike])
-    found = [sure, _of_twins(unsure, stands), twins.spread(_laid_over(fingerprints, doubtful, radius), stands)]
+    found = [sure, _of_twins(unsure, stands), twins.spread(_laid_over(fingerprints, doubtful), stands)]
     every = candidates.least(n, found)
-    return every.where(every.distance <= radius)
+    every = every.where(every.distance <= _BITS[-1])
+    return every._replace(distance=np.interp(every.distance, (0, *_BITS), (0.01, 1, 2)).astype(np.float32))
 
 
-def _laid_over(fingerprints: Fingerprints, pairs: Matches, radius: float) -> Matches:
+def _laid_over(fingerprints: Fingerprints, pairs: Matches) -> Matches:
     """The pairs that are near when laid over each other, at the distance they then have."""
     distance = differences.distances(contents(fingerprints, "thumbnail"), pairs.first, pairs.second)
-    return pairs._replace(distance=distance).where(distance <= radius)
+    return pairs._replace(distance=distance).where(distance <= _BITS[-1])
 
 
 def _of_twins(pairs: Matches, stands: Rows) -> Matches:

@@ -59,7 +59,7 @@ class Context:
     def copies(self, groups: Sequence[Group]) -> list[schemas.Copies]:
         """Groups of duplicates as the API shows them."""
         return [
-            schemas.Copies(items=self.pictures(g.items), keep=g.keep, reason=g.reason, diameter=g.diameter)
+            schemas.Copies(items=self.pictures(g.items), keep=g.keep, reason=g.reason, closeness=g.closeness)
             for g in groups
         ]
 

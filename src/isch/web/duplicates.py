@@ -7,15 +7,14 @@ from fastapi import APIRouter, HTTPException, Query, Response
 from fastapi.responses import JSONResponse
 
 from isch.photos.duplicates import Group, Preference, as_csv
-from isch.photos.matching import CLOSENESS, DEFAULT, LARGEST, radius_of
+from isch.photos.matching import DEFAULT, Setting
 from isch.photos.rules import DEFAULT as RULES
 from isch.web import schemas
 from isch.web.depends import MAX_TEXT, OwnPage, Shared
 
 router = APIRouter()
-NEAR = radius_of(DEFAULT)
 
-Radius = Annotated[float, Query(ge=0, le=LARGEST, description="How far apart copies may be, in bits.")]
+Closeness = Annotated[Setting, Query(description="Which copies belong together.")]
 Rules = Annotated[list[Literal["folder", "pixels", "format", "bytes", "oldest"]], Query(max_length=5)]
 Folders = Annotated[list[Annotated[str, Query(max_length=MAX_TEXT)]], Query(max_length=20)]
 
@@ -23,20 +22,19 @@ Folders = Annotated[list[Annotated[str, Query(max_length=MAX_TEXT)]], Query(max_
 @router.get("/api/duplicates")
 def duplicates(
     shared: Shared,
-    radius: Radius = NEAR,
+    closeness: Closeness = DEFAULT,
     rule: Rules = [],  # noqa: B006  # FastAPI copies defaults
     folder: Folders = [],  # noqa: B006
     offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> schemas.Duplicates:
     """Groups of copies that are still to be decided, the largest first."""
-    groups = _groups(shared, radius, rule, folder)
+    groups = _groups(shared, closeness, rule, folder)
     spare = [item.bytes for group in groups for i, item in enumerate(group.items) if i != group.keep]
     return schemas.Duplicates(
         total=len(groups),
         offset=offset,
-        radius=radius,
-        closeness=CLOSENESS,
+        closeness=closeness,
         pictures=sum(len(group.items) for group in groups),
         savings=sum(spare),
         groups=shared.copies(groups[offset : offset + limit]),
@@ -46,13 +44,13 @@ def duplicates(
 @router.get("/api/duplicates/export", response_class=Response)
 def export(
     shared: Shared,
-    radius: Radius = NEAR,
+    closeness: Closeness = DEFAULT,
     rule: Rules = [],  # noqa: B006
     folder: Folders = [],  # noqa: B006
     form: Annotated[Literal["csv", "json"], Query(alias="format")] = "csv",
 ) -> Response:
     """The whole list as a file."""
-    groups = _groups(shared, radius, rule, folder)
+    groups = _groups(shared, closeness, rule, folder)
     name = {"content-disposition": f'attachment; filename="duplicates.{form}"'}
     if form == "csv":
         return Response(as_csv(groups).encode(), media_type="text/csv; charset=utf-8", headers=name)
@@ -80,7 +78,7 @@ def trash(wanted: schemas.Trash, shared: Shared) -> schemas.Trashed:
     return schemas.Trashed(moved=len(moved), bytes=sum(one.bytes for one in moved), outcomes=shown)
 
 
-def _groups(shared: Shared, radius: float, rules: Sequence[str], folders: Sequence[str]) -> list[Group]:
+def _groups(shared: Shared, closeness: str, rules: Sequence[str], folders: Sequence[str]) -> list[Group]:
     top = shared.library.folder
     preference = Preference(tuple(rules) or RULES, tuple(str(top / folder) for folder in folders))
-    return shared.duplicates.groups(radius, preference)
+    return shared.duplicates.groups(closeness, preference)

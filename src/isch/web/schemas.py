@@ -106,7 +106,7 @@ class Copies(BaseModel):
     items: list[Picture]
     keep: int = Field(description="The position of the copy to keep.")
     reason: str = Field(description="The rule that chose it, or 'you'.")
-    diameter: float = Field(description="The largest distance between two copies.")
+    closeness: str = Field(description="The setting at which these copies come together.")
 
 
 class Duplicates(BaseModel):
@@ -114,8 +114,7 @@ class Duplicates(BaseModel):
 
     total: int = Field(description="How many groups there are.")
     offset: int
-    radius: float = Field(description="How far apart copies may be, in bits.")
-    closeness: dict[str, float] = Field(description="The largest distance of each name for how near copies are.")
+    closeness: str = Field(description="Which copies belong together: identical, same or altered.")
     pictures: int = Field(description="Pictures in all groups.")
     savings: int = Field(description="Bytes of all copies but those to keep.")
     groups: list[Copies]

@@ -5,13 +5,15 @@ import { show } from "./code.js";
 import { count, day, find, make, picture, say, size } from "./dom.js";
 
 const RULES = { folder: "preferred folder", pixels: "most pixels", format: "RAW, HEIC, then JPEG", bytes: "largest file", oldest: "oldest" };
+const CLOSENESS = { identical: "identical", same: "the same picture", altered: "altered copies" };
+const MEANING = { identical: "The same pixels.", same: "Also resized, recompressed, or in another format.", altered: "Also cropped, filtered, framed, mirrored, or a screenshot." };
 const STEP = 50; // groups drawn at a time
 const MOST = 200; // groups in one request
 
 export class DuplicatesView {
   constructor(facets) {
     this.facets = facets;
-    this.wanted = { radius: localStorage.getItem("radius") ?? undefined, rule: saved("rules", ["pixels", "format", "bytes", "oldest"]), folder: saved("folders", []) };
+    this.wanted = { closeness: localStorage.getItem("closeness") in CLOSENESS ? localStorage.getItem("closeness") : undefined, rule: saved("rules", ["pixels", "format", "bytes", "oldest"]), folder: saved("folders", []) };
     this.groups = [];
     this.list = make("div", {});
     this.bar = make("div", { className: "bar" });
@@ -25,16 +27,14 @@ export class DuplicatesView {
   detach() { this.gone = true; }
 
   panel() {
-    const output = make("output", { for: "radius" });
-    const slider = make("input", { id: "radius", type: "range", min: 0, max: 36, step: 1, disabled: true,
-      oninput: () => this.tell(), onchange: () => this.change({ radius: Number(slider.value) }) });
-    Object.assign(this, { slider, output });
+    this.choices = Object.keys(CLOSENESS).map((name) => make("input", { type: "radio", name: "closeness", value: name, onchange: () => this.change({ closeness: name }) }));
+    this.meaning = make("p", { className: "hint" });
     this.order = make("ol", { className: "rules", "aria-label": "Rules for the copy to keep, the weightiest first" });
     this.drawRules();
     const folder = make("select", { id: "preferred", onchange: () => this.prefer(folder.value) }, make("option", { value: "" }, "none"),
       ...this.facets.folders.map(({ value }) => make("option", { value, selected: this.wanted.folder[0] === value }, value)));
     return make("section", { className: "panel", "aria-label": "What counts as a duplicate" },
-      make("div", { className: "slider" }, make("label", { for: "radius" }, "How near"), slider, output),
+      make("fieldset", {}, make("legend", {}, "Find"), ...this.choices.map((choice) => make("label", {}, choice, " ", CLOSENESS[choice.value])), this.meaning),
       make("fieldset", {}, make("legend", {}, "Keep"), this.order),
       make("div", { className: "row" }, make("label", {}, "Preferred folder ", folder),
         make("a", { className: "button", id: "csv", download: "duplicates.csv" }, "Save as CSV"),
@@ -43,9 +43,8 @@ export class DuplicatesView {
 
   // The server says how near is meant where the user has not said.
   tell() {
-    const text = `${nearness(this.found.closeness, Number(this.slider.value))} (${count(Number(this.slider.value), "bit")})`;
-    this.output.textContent = text;
-    this.slider.setAttribute("aria-valuetext", text);
+    for (const choice of this.choices) choice.checked = choice.value === this.found.closeness;
+    this.meaning.textContent = MEANING[this.found.closeness];
   }
 
   drawRules() {
@@ -69,7 +68,7 @@ export class DuplicatesView {
 
   change(values) {
     this.wanted = { ...this.wanted, ...values };
-    if (this.wanted.radius !== undefined) localStorage.setItem("radius", this.wanted.radius);
+    if (this.wanted.closeness !== undefined) localStorage.setItem("closeness", this.wanted.closeness);
     localStorage.setItem("rules", JSON.stringify(this.wanted.rule));
     localStorage.setItem("folders", JSON.stringify(this.wanted.folder));
     this.load();
@@ -85,8 +84,6 @@ export class DuplicatesView {
       if (this.gone || asked !== this.wanted) return;
       this.found = found;
       this.groups = found.groups;
-      this.slider.value = found.radius;
-      this.slider.disabled = false;
       this.tell();
       this.draw();
     } catch (error) { say(error.message, true); }
@@ -113,7 +110,7 @@ export class DuplicatesView {
     const { total, pictures, savings } = this.found;
     say(total ? `${count(total, "group")}, ${count(pictures, "picture")}; ${size(savings)} in spare copies` : "No duplicates at this setting.");
     this.list.replaceChildren(...this.groups.map((group) => this.card(group)));
-    if (!total) this.list.append(make("p", { className: "empty" }, "No two pictures are this near. Move the slider to the right to see pictures that differ more."));
+    if (!total) this.list.append(make("p", { className: "empty" }, "There are no such copies. The next setting finds copies that differ more."));
     if (this.groups.length < total) this.list.append(make("button", { type: "button", onclick: () => this.more() }, `Show more of ${count(total, "group")}`));
     this.bar.replaceChildren(...(total ? [make("button", { type: "button", className: "danger", id: "trash", onclick: () => this.confirm().catch((error) => say(error.message, true)) },
       `Move ${copies(pictures - total)} to the trash …`),
@@ -129,7 +126,7 @@ export class DuplicatesView {
     const why = group.reason === "you" ? "you chose the copy to keep" : `kept: ${RULES[group.reason] ?? "first by name"}`;
     return make("article", { className: "group", "data-ids": ids.join(",") },
       make("div", { className: "head" },
-        make("h2", {}, `${group.items.length} copies, at most ${count(Math.round(group.diameter), "bit")} apart; ${why}`),
+        make("h2", {}, `${group.items.length} copies, ${CLOSENESS[group.closeness]}; ${why}`),
         make("div", { className: "row" },
           make("button", { type: "button", onclick: () => decide("not duplicates") }, "Not duplicates"),
           make("button", { type: "button", onclick: () => decide("keep both") }, group.items.length > 2 ? "Keep all" : "Keep both"))),
@@ -182,5 +179,4 @@ async function discard(groups, tell) {
 const spareOf = (group) => group.items.filter((_, i) => i !== group.keep);
 const copies = (n) => (n === 1 ? "1 spare copy" : `${n.toLocaleString("en")} spare copies`);
 const sum = (items) => items.reduce((total, item) => total + item.bytes, 0);
-const nearness = (closeness, bits) => Object.keys(closeness).find((name) => bits <= closeness[name]) ?? Object.keys(closeness).at(-1);
 function saved(name, otherwise) { try { return JSON.parse(localStorage.getItem(name)) ?? otherwise; } catch { return otherwise; } }
