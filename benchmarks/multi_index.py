@@ -18,10 +18,10 @@ import search
 from numpy.typing import NDArray
 
 from isch import Index, compute
-from isch.search import shapes
-from isch.search.costs import pair_cost
-from isch.search.exact import CodeTable, within
-from isch.search.multi_index import MOST_MEMORY, MultiIndex
+from isch.lookup import shapes
+from isch.lookup.multi_index import MOST_MEMORY, MultiIndex
+from isch.scan.costs import pair_cost
+from isch.scan.exact import CodeTable, within
 
 Codes = NDArray[np.uint8]
 

@@ -13,7 +13,7 @@ from isch.evaluate import metrics
 from isch.files import replacing
 from isch.hashing import hasher
 from isch.hashing.base import Hasher
-from isch.search.exact import distances, nearest
+from isch.scan.exact import distances, nearest
 
 METHODS = ("isch", "itq", "lsh")
 BITS = (16, 32, 48)

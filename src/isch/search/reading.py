@@ -15,6 +15,7 @@ from isch.encoder import Encoder
 from isch.errors import FileError, FormatError, InputError
 from isch.forks import Lock
 from isch.lazy import Lazy
+from isch.scan.exact import check_k, check_radius
 from isch.search import intake
 from isch.search import keys as key_rules
 from isch.search import rerank as reranking
@@ -28,9 +29,9 @@ from isch.search.verify import problems
 
 if TYPE_CHECKING:
     from isch.hashing.base import Hasher
+    from isch.scan.exact import Ranked
     from isch.search import calibration
     from isch.search import duplicates as near_duplicates
-    from isch.search.exact import Ranked
     from isch.search.workers import Workers
 else:
     calibration = Lazy("isch.search.calibration")
@@ -111,7 +112,7 @@ class Reader:
         Results
             ``results[i]`` is the list of hits of query i: key, distance, score, metadata.
         """
-        intake.check_k(k)
+        check_k(k)
         snapshot = self._now
         encoder, keeps = self._encoder(snapshot), snapshot.catalog.keep_features
         distance = HAMMING if encoder is None else encoder.distance
@@ -142,7 +143,7 @@ class Reader:
         -------
         Results
         """
-        intake.check_k(k)
+        check_k(k)
         snapshot = self._now
         asked = intake.queries(codes, None, snapshot.n_bits).codes
         distances, rows = snapshot.nearest(asked, k, self.distance, snapshot.allowed(where, None))
@@ -165,7 +166,7 @@ class Reader:
         list of list of Hit
             For each query its hits, nearest first.
         """
-        intake.check_radius(radius)
+        check_radius(radius)
         snapshot, workers = self._now, self._workers
         codes = intake.queries(queries, self._encoder(snapshot), snapshot.n_bits).codes
         asked = codes, radius, snapshot.allowed(where, None)
@@ -189,8 +190,8 @@ class Reader:
         list of str
             A sentence per segment.
         """
-        intake.check_k(k)
-        intake.check_radius(radius or 0)
+        check_k(k)
+        check_radius(radius or 0)
         snapshot = self._now
         encoder, keeps = self._encoder(snapshot), snapshot.catalog.keep_features
         if self._workers is not None:
@@ -233,7 +234,7 @@ class Reader:
         snapshot, wanted = self._now, key_rules.one(key)
         if (row := snapshot.find([wanted]).get(wanted)) is None:
             raise InputError(f"the key {wanted!r} is not in the index")
-        intake.check_k(k)
+        check_k(k)
         code = snapshot.codes(np.array([row]))
         distances, rows = self._nearest(snapshot, code, k + 1, self.distance, snapshot.allowed(where, None))
         others = (rows[0] != row).nonzero()[0][:k]

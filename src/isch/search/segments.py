@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from isch.codes import Codes, width
 from isch.errors import FormatError
+from isch.lookup.policy import Shortcut
+from isch.scan.exact import CodeTable
+from isch.scan.source import LANES
 from isch.search import items
 from isch.search.catalog import Catalog, DeadRow, SegmentRow
-from isch.search.exact import CodeTable
 from isch.search.sealed import CODES, DEAD, FEATURES, READ_BYTES, SegmentFile, SegmentWriter
-from isch.search.shortcut import Shortcut
-from isch.search.source import LANES
 
 
 def gather(table: NDArray[np.uint64], rows: NDArray[np.integer[Any]], n_bytes: int) -> Codes:

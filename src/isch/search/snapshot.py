@@ -18,16 +18,16 @@ from isch.codes import Codes, width
 from isch.distances import Distance, Hamming
 from isch.errors import FileError, FormatError
 from isch.forks import Lock
+from isch.scan.exact import CodeTable, Hits, Ranked, nearest
 from isch.search import catalog as catalogs
 from isch.search import version1
 from isch.search.catalog import Catalog, Key
-from isch.search.exact import CodeTable, Hits, Ranked, nearest
 from isch.search.filters import Where, tests
 from isch.search.items import Metadata
 from isch.search.segments import Segment, read_dead
 
 if TYPE_CHECKING:
-    from isch.search.recall import Ranks
+    from isch.quality.rank_model import Ranks
 
 FILTERS = 16  # filters whose rows are remembered
 ATTEMPTS = 100  # at opening, each of which loses against a compaction
