@@ -1,6 +1,5 @@
-"""Searches of an index by tables: the same answers as by a scan; and when tables are made."""
+"""Searches of an index by tables: the same answers as by a scan; tables are built when somebody asks for them."""
 
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,9 @@ from numpy.typing import NDArray
 import isch
 from isch import Index
 from isch.errors import ParameterError
-from isch.lookup import multi_index, policy, shapes
-from isch.lookup.policy import Shortcut
-from isch.scan import costs, exact, numpy_reference
+from isch.lookup import multi_index, policy
+from isch.lookup.policy import LookupPolicy
+from isch.scan import exact, numpy_reference
 from isch.scan.exact import CodeTable
 
 Array = NDArray[Any]
@@ -28,7 +27,7 @@ def clustered(n: int, n_bytes: int = 8) -> Array:
 
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables for everything, made at once."""
+    """Tables are taken to be quicker than a scan in any case."""
     for module in (multi_index, policy):
         monkeypatch.setattr(module, "scan_cost", lambda n_rows, *_: 1e12 if n_rows else 0.0)
     monkeypatch.setattr(multi_index, "CANDIDATE_COST", 1e8)
@@ -65,18 +64,22 @@ def check(index: Index, where: Any = None) -> None:
 @pytest.mark.parametrize("where", [None, {"i": {"<=": 600}}])
 def test_by_a_scan(index: Index, where: Any) -> None:
     check(index, where)
-    assert all(segment.shortcut.index is None for segment in index._now.segments)
+    assert all(segment.lookup.tables is None for segment in index._now.segments)
 
 
 @pytest.mark.usefixtures("eager")
 @pytest.mark.parametrize("where", [None, {"i": {"<=": 600}}])
 def test_by_tables(index: Index, where: Any) -> None:
+    index.accelerate(RADIUS)
+    assert all(segment.lookup.tables is not None for segment in index._now.segments)
     check(index)
-    assert all(segment.shortcut.index is not None for segment in index._now.segments)
     check(index, where)
-    before = index._now.segments[0].shortcut.index
+    assert all("lookups" in sentence for sentence in index.explain(1, radius=RADIUS))
+    before = index._now.segments[0].lookup.tables
     index.add(clustered(N)[:3], keys=["a", "b", "c"])
-    assert index._now.segments[0].shortcut.index is before, "a segment keeps its tables"
+    assert index._now.segments[0].lookup.tables is before, "a segment keeps its tables"
+    index.accelerate(None)
+    assert all(segment.lookup.tables is None for segment in index._now.segments)
 
 
 def test_no_items_and_a_bad_radius(tmp_path: Path) -> None:
@@ -94,6 +97,8 @@ def test_several_indexes(index: Index, tmp_path: Path) -> None:
     Index.create(tmp_path / "y.isch", None, codes[:50], n_bits=64).close()
     query = codes[450]
     with isch.Index.open([index.path, tmp_path / "y.isch"]) as both:
+        both.accelerate(RADIUS)
+        assert all(segment.lookup.tables is not None for segment in both._joint._now.segments)
         found = both.within(query, RADIUS)[0]
         assert len(both.explain(1, radius=RADIUS)) == 3
     other = [(int(d), i) for i, d in enumerate(np.bitwise_count(codes[:50] ^ query).sum(axis=1)) if d <= RADIUS]
@@ -101,63 +106,40 @@ def test_several_indexes(index: Index, tmp_path: Path) -> None:
     assert [(hit.distance, hit.key.key) for hit in found] == sorted([*first, *other], key=lambda pair: pair[0])  # type: ignore[union-attr]
 
 
-def test_tables_are_made_when_they_have_paid_for_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_searches_build_no_tables_unasked() -> None:
     codes = np.random.default_rng(0).integers(0, 256, (5000, 32), dtype=np.uint8)
-    monkeypatch.setattr(policy, "CALL_COST", 0.0)
-    shape = shapes.best(5000, 256, 4, 4 * codes.nbytes)
-    saved = costs.scan_cost(5000, 4, 1) - shape.cost(4)
-    assert saved > 0
-    search, searches = Shortcut(CodeTable(codes)), 0
-    assert "a scan; a scan takes about" in search.explain(1, 4, 10)
-    while search.index is None:
-        hits = search.within(codes[:1], 4, None)
-        assert hits.rows.tolist() == [0]
-        searches += 1
-    assert searches == int(np.ceil(shape.making / saved))
-    assert "lookups;" in search.explain(1, 4, 10)
-    assert "too large for tables" in search.explain(1, 100, 10)
+    search = LookupPolicy(CodeTable(codes))
+    for _ in range(50):
+        assert search.within(codes[:1], 4, None).rows.tolist() == [0]
+    assert search.tables is None
+    assert "a scan; index.accelerate(radius=…) would build tables" in search.explain(1, 4, 10)
 
 
-def test_tables_made_in_vain_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_that_save_nothing_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     codes = np.repeat(clustered(20, 32), 200, axis=0)  # each value is that of hundreds of rows
-    search = Shortcut(CodeTable(codes))
+    search = LookupPolicy(CodeTable(codes))
+    expected = search.within(codes, 4, None)
+    search.build(4)
+    assert search.tables is not None
+    assert "a scan;" in search.explain(10**6, 4, 10)
+    monkeypatch.setattr(search.tables, "within", None)
     found = search.within(codes, 4, None)
-    assert search.index is None
-    assert search._too_far == 4
-    assert "too large for tables" in search.explain(10**6, 4, 10)
-    monkeypatch.setattr(multi_index, "MultiIndex", None)
-    again = search.within(codes, 4, None)
-    np.testing.assert_array_equal(found.rows, again.rows)
+    np.testing.assert_array_equal(found.rows, expected.rows)
 
 
-def test_no_tables_without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    codes = np.random.default_rng(0).integers(0, 256, (20_000, 32), dtype=np.uint8)
-    search = Shortcut(CodeTable(codes))
+def test_tables_without_room_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = LookupPolicy(CodeTable(np.random.default_rng(0).integers(0, 256, (20_000, 32), dtype=np.uint8)))
     monkeypatch.setattr(policy.memory, "free", lambda: 1 << 20)
-    search.within(codes, 4, None)
-    assert search.index is None
-    monkeypatch.undo()
-    search.within(codes, 4, None)
-    assert search.index is not None
-
-
-@pytest.mark.usefixtures("eager")
-def test_other_threads_do_not_wait_for_tables() -> None:
-    codes = clustered(200)
-    search = Shortcut(CodeTable(codes))
-    with search._making:
-        waited: list[Any] = []
-        thread = threading.Thread(target=lambda: waited.append(search.within(codes[:1], 3, None)))
-        thread.start()
-        thread.join(60)
-    assert waited
-    assert search.index is None
+    with pytest.raises(ParameterError, match=r"would take .*; expected at most 262 kB, a quarter of the memory"):
+        search.build(4)
+    assert search.tables is None
 
 
 @pytest.mark.usefixtures("eager")
 def test_how_far_the_nearest_are_is_learnt() -> None:
     codes = clustered(500)
-    search = Shortcut(CodeTable(codes))
+    search = LookupPolicy(CodeTable(codes))
+    search.build(RADIUS)
     assert "known after the first search" in search.explain(1, None, 5)
     queries = np.tile(codes[:40], (4, 1))
     mask = np.arange(0, 500, 2)
@@ -165,7 +147,6 @@ def test_how_far_the_nearest_are_is_learnt() -> None:
         found, wanted = search.nearest(queries, 5, allowed), exact.nearest(queries, codes, 5, mask=allowed)
         for column, right in zip(found, wanted, strict=True):
             np.testing.assert_array_equal(column, right)
-    assert search.index is not None
     assert "known after" not in search.explain(1, None, 5)
 
 

@@ -56,9 +56,7 @@ class MultiIndex:
         self.table = codes if isinstance(codes, CodeTable) else CodeTable(codes)
         if len(self) >= 2**32:
             raise InputError(f"a multi-index holds less than 2³² codes; got {len(self):,}")
-        n_bytes = self.table.n_bytes
-        asked = min(n_bytes if radius is None else _whole("radius", radius, 0), 8 * n_bytes)
-        self.shape = shapes.best(len(self), 8 * n_bytes, asked, most_memory * max(len(self) * n_bytes, 1 << 20))
+        self.shape = shape_for(self.table, radius, most_memory)
         self._tables = _tables(self.table, self.shape)
         self._judged: dict[int, NDArray[np.int64]] = {}
 
@@ -143,6 +141,13 @@ class MultiIndex:
 
         found = np.concatenate(hamming.on_all_cores(look_up, hamming.spans(len(queries))))
         return found if mask is None else found[_allows(mask, found[:, 2])], unknown
+
+
+def shape_for(table: CodeTable, radius: int | None, most_memory: float) -> Shape:
+    """The shape of the tables that cost least at a radius, by default an eighth of the bits."""
+    n_bytes = table.n_bytes
+    asked = min(n_bytes if radius is None else _whole("radius", radius, 0), 8 * n_bytes)
+    return shapes.best(len(table), 8 * n_bytes, asked, most_memory * max(len(table) * n_bytes, 1 << 20))
 
 
 def _tables(table: CodeTable, shape: Shape) -> Tables:

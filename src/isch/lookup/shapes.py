@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import comb
 from typing import NamedTuple
 
-from isch.scan.costs import CANDIDATE_COST, FILL_COST, PROBE_COST
+from isch.scan.costs import CANDIDATE_COST, PROBE_COST
 
 WIDEST = 26  # bits of a part
 
@@ -29,11 +29,6 @@ class Shape(NamedTuple):
     def n_bytes(self) -> int:
         """Memory of the tables."""
         return 4 * self.n_parts * (self.n_rows + self.n_values + 1)
-
-    @property
-    def making(self) -> float:
-        """Nanoseconds to fill the tables."""
-        return FILL_COST * self.n_parts * self.n_rows
 
     def reach(self, radius: int) -> list[int]:
         """How many bits a lookup changes in each part; −1: the part is not looked up."""

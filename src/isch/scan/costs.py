@@ -3,12 +3,10 @@
 READ_COST = 0.6  # to read a word of a code that is not in the cache
 SHARED = 8  # queries for which a word is read once
 PROBE_COST, CANDIDATE_COST = 30.0, 60.0  # to look up a value, and to compare a row found so
-FILL_COST = 60.0  # to enter a row into a table
-CALL_COST = 1e6  # a search that costs less in all is not worth a second way
 
 
 def pair_cost(n_words: int) -> float:
-    """To compare two codes in tiles; of long codes only the first words are looked at."""
+    """To compare two codes in tiles."""
     return min(0.07 + 0.05 * n_words, 0.5)
 
 

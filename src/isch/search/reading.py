@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from isch import progress
 from isch.codes import Codes
 from isch.distances import HAMMING, Distance
 from isch.encoder import Encoder
@@ -176,7 +177,7 @@ class Reader:
     def explain(self, queries: Any, k: int = 10, *, radius: int | None = None) -> list[str]:
         """Say how a search would be done, by reading all codes or by lookups in tables, and why.
 
-        Tables are made when lookups would have saved as much time as making them takes, and are kept in memory.
+        Tables are there after ``accelerate``, and are used where they are expected to be quicker.
 
         Parameters
         ----------
@@ -198,7 +199,34 @@ class Reader:
             return ["the workers of the cluster read all codes"]
         stage = reranking.stage("auto", None, None if encoder is None else encoder.distance, keeps)
         n, candidates = intake.count(queries, encoder), stage.candidates(k, snapshot.n_bits)
-        return [segment.shortcut.explain(n, radius, candidates) for segment in snapshot.segments]
+        return [segment.lookup.explain(n, radius, candidates) for segment in snapshot.segments]
+
+    def accelerate(self, radius: int | None) -> None:
+        """Build tables of multi-index hashing, so that searches within small radii need not read all codes.
+
+        The tables take up to four times the memory of the codes, and serve the items that are there now. Searches
+        beside it go on with a scan. The results are the same.
+
+        Parameters
+        ----------
+        radius : int or None
+            The radius that the tables are built for. None drops them.
+
+        Raises
+        ------
+        ParameterError
+            The tables do not fit into a quarter of the memory that is free.
+        """
+        segments = self._now.segments
+        if radius is None:
+            for segment in segments:
+                segment.lookup.drop()
+            return
+        check_radius(radius)
+        with progress.task("building tables", len(segments), "segments") as advance:
+            for segment in segments:
+                segment.lookup.build(radius)
+                advance(1)
 
     def duplicates(self, radius: int) -> "near_duplicates.Duplicates":
         """Find groups of near-duplicates: the codes of any two items of a group differ in at most ``radius`` bits.

@@ -115,7 +115,7 @@ class Snapshot:
         found = []
         for i, mask in enumerate(self.live if allowed is None else allowed):
             if isinstance(distance, Hamming):
-                distances, rows = self.segments[i].shortcut.nearest(queries, k, mask)
+                distances, rows = self.segments[i].lookup.nearest(queries, k, mask)
             else:
                 distances, rows = nearest(queries, self.table(i), k, distance, mask)
             found.append((distances, rows + self.offsets[i]))
@@ -124,12 +124,12 @@ class Snapshot:
     def within(self, queries: Codes, radius: int, allowed: Allowed | None) -> Hits:
         """Every one of the rows allowed that is at most ``radius`` bits from each query, sorted by (distance, row)."""
         masks = self.live if allowed is None else allowed
-        found = [self.segments[i].shortcut.within(queries, radius, mask) for i, mask in enumerate(masks)]
+        found = [self.segments[i].lookup.within(queries, radius, mask) for i, mask in enumerate(masks)]
         return merged_hits(found, self.offsets.tolist(), len(queries))
 
     def table(self, i: int) -> CodeTable:
         """The codes of a segment, as they lie on disk."""
-        return self.segments[i].shortcut.table
+        return self.segments[i].lookup.table
 
     def codes(self, rows: Rows) -> Codes:
         """The codes of rows."""
