@@ -19,7 +19,8 @@ from isch import features
 from isch.codes import Codes
 from isch.errors import InputError, ParameterError
 from isch.hashing.base import Hasher
-from isch.scan.exact import CodeTable, check_k, nearest
+from isch.search.exact import CodeTable, nearest
+from isch.search.intake import check_k
 
 MODES = ("distance", "connectivity")
 

@@ -238,19 +238,3 @@ def test_info_of_a_model_needs_no_heavy_imports(files: Path) -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.endswith("[]\n")
-
-
-def test_demo(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "demo")
-    assert code == 0
-    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.startswith("    ") and line.split()}
-    assert float(rows["isch"][2]) > float(rows["itq"][2]) > float(rows["lsh"][2])
-    assert "query" in out
-    assert isch.load("isch-demo/model.safetensors").n_bits == np.load("isch-demo/codes.npy").shape[1] * 8
-    for command in [line.strip() for line in out.splitlines() if line.startswith("  isch ")]:
-        assert run(capsys, command.removeprefix("isch "))[0] == 0, command
-    Path("isch-demo/codes.npy").write_text("precious")
-    code, out, err = run(capsys, "demo")
-    assert (code, out) == (2, "")
-    assert "exists already; --force replaces it" in err
-    assert Path("isch-demo/codes.npy").read_text() == "precious"

@@ -136,12 +136,12 @@ import os, threading, warnings
 import numpy as np
 warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forks beside threads
 from isch import compute, nearest
-from isch.scan import numpy_reference
+from isch.search import plain
 from threadpoolctl import threadpool_info
 
-numpy_reference.allowance = numpy_reference.Allowance(0)  # the kernels are loaded by the first search
+plain.allowance = plain.Allowance(0)  # the kernels are loaded by the first search
 if os.environ["LOADED"]:
-    import isch.scan.kernels.selection
+    import isch.search.selection
 
 codes = np.random.default_rng(0).integers(0, 256, (20_000, 16), dtype=np.uint8)
 floats = np.random.default_rng(0).standard_normal((5_000, 64), dtype=np.float32)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from isch import __version__
-from isch.cli import advise, bench, describe, duplicates, export, index, info, models, photos, search
+from isch.cli import advise, bench, demo, describe, duplicates, export, index, info, models, photos, search
 from isch.cli.console import say
 from isch.cli.help import EXIT_CODES, OVERVIEW, Commands
 from isch.errors import ParameterError
@@ -38,7 +38,7 @@ def options(
 ) -> None: ...
 
 
-for group in (photos, info, advise, describe, models, search, index, duplicates, export, bench):
+for group in (demo, photos, info, advise, describe, models, search, index, duplicates, export, bench):
     group.attach(app)
 
 

@@ -1,98 +1,107 @@
-"""The demo: scikit-learn's digits, three methods, one search."""
+"""isch demo: the search page, or three searches as text, over pictures that the package brings and draws."""
 
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
-from numpy.typing import NDArray
+import typer
 
 from isch.cli.console import done, say
-from isch.cli.outputs import claim
-from isch.cli.progress import shown
-from isch.evaluate import metrics
-from isch.files import replacing
-from isch.hashing import hasher
-from isch.hashing.base import Hasher
-from isch.scan.exact import distances, nearest
+from isch.cli.help import START
+from isch.cli.serving import Door, Host, NoBrowser, Port, Token
 
-METHODS = ("isch", "itq", "lsh")
-BITS = (16, 32, 48)
-N_QUERIES = 300
-K = 50
-SHOWN = 7  # which query is drawn
-SHADES = " .:-=+*#%@"
+if TYPE_CHECKING:
+    from isch.photos.library import Library
+
+PICTURE = "scenes/balloons 4.jpg"
+WORD = "lighthouse"
+SHOWN = 5  # pictures, or groups of copies, that a search prints
+NAMED = 3  # copies of a group that are named
+
+Folder = Annotated[
+    Path | None, typer.Option(help="A new folder for the pictures; default: a folder in the user's cache.")
+]
+Once = Annotated[bool, typer.Option("--once", help="Print three searches and end, without the page.")]
 
 
-def run(folder: Path, force: bool) -> None:
-    """Compare methods, show the neighbours of one digit, leave a model and codes in ``folder``."""
-    from sklearn.datasets import load_digits
+def attach(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(rich_help_panel=START)(demo)
 
-    folder.mkdir(parents=True, exist_ok=True)
-    files = [claim(folder / name, [], force).wanted for name in ("model.safetensors", "digits.npy", "codes.npy")]
-    digits = load_digits()
-    order = np.random.default_rng(0).permutation(len(digits.data))
-    queries, database = order[:N_QUERIES], order[N_QUERIES:]
-    X, labels = digits.data.astype(np.float32), digits.target
-    relevant = labels[queries, None] == labels[database]
-    say(f"{len(database)} handwritten digits of 8 × 8 pixels to search in, {N_QUERIES} to search for.")
-    say(f"precision@{K}: of the {K} nearest, how many show the same digit.")
+
+def demo(
+    folder: Folder = None,
+    once: Once = False,
+    port: Port = 8765,
+    host: Host = "127.0.0.1",
+    token: Token = None,
+    no_browser: NoBrowser = False,
+) -> None:
+    """See it work: a search page over some 250 pictures, with more like this, words and duplicates."""
+    from isch.cli.progress import shown
+    from isch.errors import require
+    from isch.photos import samples
+    from isch.photos.copies import compiling
+    from isch.photos.library import Library
+    from isch.web.app import create
+
+    require("fastapi", "photos")
+    with nullcontext() if once else Door(port, host, token, no_browser) as door:
+        pictures = _cached() if folder is None else folder.expanduser().absolute()
+        with compiling():
+            with shown():
+                samples.write(pictures)
+                library = Library(pictures)
+                library.update()
+            say(f"{len(library)} pictures are in {pictures}")
+            if door is None or not door.opens_browser:
+                _search(library)
+            hint = "the same with pictures of your own: isch photos FOLDER"
+            if door is None:
+                done(["", hint])
+            else:
+                say()
+                say(hint)
+                door.open(create(library, door.settings))
+
+
+def _cached() -> Path:
+    from platformdirs import user_cache_path
+
+    return Path(user_cache_path("isch")) / "demo"
+
+
+def _search(library: "Library") -> None:
+    """One search of each kind, as text."""
+    from isch.photos.catalog import Filter
+
+    _like(library)
     say()
-    with shown():
-        _compare(X[queries], X[database], relevant)
-        model = hasher("isch", n_bits=BITS[-1]).fit(X[database])
-    codes = model.transform(X[database])
-    near, rows = nearest(model.transform(X[queries[SHOWN : SHOWN + 1]]), codes, 5)
-    _draw(digits.images[queries[SHOWN]], digits.images[database[rows[0]]], near[0])
-    _leave(files, model, X[database], codes)
-
-
-def _leave(files: list[Path], model: Hasher, digits: NDArray[np.float32], codes: NDArray[np.uint8]) -> None:
-    """Write the files, and say what to do with them."""
-    model.save(files[0])
-    arrays: tuple[NDArray[Any], ...] = (digits, codes)
-    for path, array in zip(files[1:], arrays, strict=True):
-        with replacing(path) as temporary, temporary.open("wb") as file:
-            np.save(file, array)
-    done(
-        [
-            "",
-            f"model, codes and digits are in {files[0].parent}; next, with these or a feature file of your own:",
-            f"  isch info {files[0]}",
-            f"  isch fit {files[1]} --bits 48 -o model.safetensors",
-            f"  isch encode model.safetensors {files[1]} -o codes.npy",
-            f"  isch index build {files[1]} --model model.safetensors -o digits.isch",
-        ]
-    )
-
-
-def _compare(queries: NDArray[np.float32], database: NDArray[np.float32], relevant: NDArray[np.bool_]) -> None:
-    """A table of precision by method and code length, and of the 2-norm."""
-    say(f"{'':>8}" + "".join(f"{bits:>4} bits" for bits in BITS))
-    for name in METHODS:
-        cells = []
-        for bits in BITS:
-            model = hasher(name, n_bits=bits).fit(database)
-            near = distances(model.transform(queries), model.transform(database))
-            profiles = [metrics.from_integers(d, r, bits + 1) for d, r in zip(near, relevant, strict=True)]
-            cells.append(f"{_precision(profiles):>9.3f}")
-        say(f"{name:>8}" + "".join(cells))
-    squares = (database**2).sum(axis=1) - 2 * queries @ database.T
-    profiles = [metrics.from_floats(d, r) for d, r in zip(squares, relevant, strict=True)]
-    say(f"{'2-norm':>8}{_precision(profiles):>9.3f}  ({database.shape[1]} floats, {database.shape[1] * 32} bits)")
-
-
-def _precision(profiles: list[metrics.Profile]) -> float:
-    measure = metrics.measure(f"precision@{K}")
-    return float(np.mean([measure.of(profile) for profile in profiles]))
-
-
-def _draw(query: NDArray[np.float64], neighbours: NDArray[np.float64], near: NDArray[np.int32]) -> None:
-    """The query and its neighbours side by side in characters."""
+    say(f"pictures that may show a {WORD}:")
+    for item in library.catalog.page(Filter(WORD), 0, SHOWN):
+        say(f"  {item.name}")
     say()
-    say(f"A digit, and its {len(neighbours)} nearest by {BITS[-1]}-bit ISCH codes (bits that differ below):")
+    _copies(library)
+
+
+def _like(library: "Library") -> None:
+    hits = library.search(library.folder / PICTURE, SHOWN + 1)
     say()
-    pictures = [query, *neighbours]
-    for row in range(len(query)):
-        lines = ["".join(SHADES[int(v / 17 * len(SHADES))] * 2 for v in picture[row]) for picture in pictures]
-        say("  " + " │ ".join(lines))
-    say("  " + " │ ".join(f"{label:^16}" for label in ["query", *map(str, near)]))
+    say(f"pictures like {PICTURE}, and how far away they are:")
+    for hit in hits:
+        if hit.item.path != str(library.folder / PICTURE):
+            say(f"  {hit.score:.2f}  {hit.item.name}")
+
+
+def _copies(library: "Library") -> None:
+    from isch.photos.duplicates import Duplicates
+
+    say("looking for copies of the same picture; in a new installation this takes half a minute, once")
+    groups = Duplicates(library).groups()
+    say(f"{len(groups)} pictures have copies; the largest groups, each with the copy to keep:")
+    for group in groups[:SHOWN]:
+        spare = [item.name for place, item in enumerate(group.items) if place != group.keep]
+        more = f" and {len(spare) - NAMED} more" if len(spare) > NAMED else ""
+        say(f"  {group.items[group.keep].name}: {', '.join(spare[:NAMED])}{more}")
+    say(f"  isch photos duplicates --folder {quote(str(library.folder))} lists them all")

@@ -15,7 +15,8 @@ START, PICTURES, CODES, SEARCH, EXPERIMENTS = (  # the headings of the commands
 OVERVIEW = """Compact binary codes for pictures and feature vectors, and exact search among them.
 
 \b
-Search a folder of pictures in the browser, and find duplicates:
+Search pictures in the browser, and find duplicates; first ours, then your own:
+  isch demo
   isch photos ~/Pictures
 
 \b

@@ -1,4 +1,4 @@
-"""isch fit, encode, compress, demo."""
+"""isch fit, encode, compress."""
 
 from pathlib import Path
 from shlex import quote
@@ -8,7 +8,7 @@ import typer
 
 from isch.cli.arguments import MAX_BITS, Cluster, Features, LogJson, settings
 from isch.cli.console import done
-from isch.cli.help import CODES, START
+from isch.cli.help import CODES
 from isch.cli.outputs import Force, beside, claim
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="The file to write.")]
@@ -18,7 +18,6 @@ Memory = Annotated[str | None, typer.Option(help="The memory to use, such as 4GB
 
 def attach(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command(rich_help_panel=START)(demo)
     for command in (fit, encode, compress):
         app.command(rich_help_panel=CODES)(command)
 
@@ -117,13 +116,3 @@ def compress(
         small.save(path := target.path)
     before, after = model.stat().st_size, path.stat().st_size
     done(f"{path}: {after} bytes, {after / before:.1%} of the {before} bytes of {model}")
-
-
-def demo(
-    folder: Annotated[Path, typer.Option(help="The folder for the demo's model and codes.")] = Path("isch-demo"),
-    force: Force = False,
-) -> None:
-    """See it work: learn, compare and search on scikit-learn's digits, in a few seconds."""
-    from isch.cli.demo import run
-
-    run(folder, force)

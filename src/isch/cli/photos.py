@@ -130,9 +130,15 @@ def serve(door: Door, folder: LastFolder = None, index: Home = None) -> None:
 
 
 def _library(folder: Path | None, home: Path | None) -> "Library":
+    from isch.errors import InputError
     from isch.photos import homes
     from isch.photos.library import Library
 
+    if folder is not None and not folder.expanduser().exists():
+        raise InputError(
+            f"{folder}: there is no such folder; name the one that holds your pictures, as in isch photos FOLDER, "
+            "or try isch demo, which brings pictures of its own"
+        )
     library = Library(folder or homes.last(), home)
     homes.remember(library.folder)
     return library

@@ -10,9 +10,15 @@ import typer
 
 from isch.cli.console import done, say
 
-Port = Annotated[int, typer.Option(help="The port to listen on; 0 takes any free one.")]
+Port = Annotated[int, typer.Option(help="The port to listen on; 0 takes any free one.", envvar="ISCH_PORT")]
 Host = Annotated[str, typer.Option(help="The address to listen on; any but loopback needs --token.")]
-Token = Annotated[str | None, typer.Option(help="What a browser must know to use the page.", envvar="ISCH_TOKEN")]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        help="What a browser must know to use the page; auto makes one and prints it in the address.",
+        envvar="ISCH_TOKEN",
+    ),
+]
 NoBrowser = Annotated[bool, typer.Option("--no-browser", help="Print the address only.")]
 
 
@@ -25,13 +31,13 @@ class Door:
 
     def __init__(self, port: int, host: str, token: str | None, no_browser: bool) -> None:
         from isch.errors import require
-        from isch.web.server import listen
-        from isch.web.settings import Settings
+        from isch.web.server import has_display, listen
+        from isch.web.settings import AUTO, Settings, new_token
 
         require("fastapi", "photos")
-        self.settings: Settings = Settings(host=host, port=port, token=token)
+        self.settings: Settings = Settings(host=host, port=port, token=new_token() if token == AUTO else token)
+        self.opens_browser: bool = not no_browser and has_display()
         self._listener, self._address = listen(self.settings)
-        self._browser = not no_browser
 
     def __enter__(self) -> Self:
         return self
@@ -43,7 +49,7 @@ class Door:
         """Serve an app until it is interrupted."""
         from isch.web.server import serve
 
-        serve(app, self._listener, self._address, _announce, self._browser)
+        serve(app, self._listener, self._address, _announce, self.opens_browser)
         done("the server has stopped")
 
 

@@ -1,6 +1,8 @@
 """Running the app: listen, print the address, open the browser, stop cleanly."""
 
+import os
 import socket
+import sys
 import threading
 import webbrowser
 from collections.abc import Callable
@@ -12,6 +14,7 @@ from isch.web.settings import Settings
 
 CONNECTIONS = 256
 STOP_SECONDS = 5
+DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")  # in the environment: there is something to show a page with
 
 
 def serve(app: Any, listener: socket.socket, address: str, ready: Callable[[str], None], browser: bool) -> None:
@@ -29,6 +32,11 @@ def serve(app: Any, listener: socket.socket, address: str, ready: Callable[[str]
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     with suppress(KeyboardInterrupt):  # how the user ends it
         uvicorn.Server(config).run(sockets=[listener])
+
+
+def has_display() -> bool:
+    """Whether a browser could show itself; without a display some systems start one that takes over the terminal."""
+    return sys.platform in ("win32", "darwin") or any(map(os.environ.get, DISPLAYS))
 
 
 def listen(settings: Settings) -> tuple[socket.socket, str]:

@@ -3,10 +3,12 @@
 import ipaddress
 from dataclasses import dataclass, field
 from secrets import token_urlsafe
+from urllib.parse import quote
 
 from isch.errors import ParameterError
 
 LEAST_TOKEN = 16  # characters
+AUTO = "auto"  # instead of a token: a new one is made
 
 
 @dataclass(frozen=True)
@@ -42,15 +44,15 @@ class Settings:
             raise ParameterError(f"the token must have at least {LEAST_TOKEN} characters; got {len(self.token)}")
         if self.token is None and not is_loopback(self.host):
             raise ParameterError(
-                f"listening on {self.host} lets others on the network in: give a --token of at least {LEAST_TOKEN} "
-                "characters, or listen on 127.0.0.1"
+                f"listening on {self.host} lets others on the network in: give --token auto or a --token of at least "
+                f"{LEAST_TOKEN} characters, or listen on 127.0.0.1"
             )
 
     @property
     def address(self) -> str:
         """The page's address."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}/" + (f"?token={self.token}" if self.token else "")
+        return f"http://{host}:{self.port}/" + (f"?token={quote(self.token, safe='')}" if self.token else "")
 
     def allows_host(self, header: str) -> bool:
         """Whether a Host header names this server: a page of another name must not reach it by a rebound DNS name."""
@@ -59,6 +61,11 @@ class Settings:
         if name == "localhost" or is_loopback(name):
             return True
         return self.token is not None and (name == self.host.lower() or _is_address(name))
+
+
+def new_token() -> str:
+    """A token that nobody can guess."""
+    return token_urlsafe(24)
 
 
 def is_loopback(host: str) -> bool:

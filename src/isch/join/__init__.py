@@ -1,1 +1,0 @@
-"""All pairs of codes within a radius, and groups of them."""

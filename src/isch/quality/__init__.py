@@ -1,1 +1,0 @@
-"""How many of the true neighbours a search finds: measured, modelled and estimated from distances."""
