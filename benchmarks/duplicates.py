@@ -34,7 +34,7 @@ from isch.photos.candidates import Matches
 from isch.photos.fingerprint import FINGERPRINT, fingerprints
 from isch.photos.groups import group_matches
 from isch.photos.matching import SETTINGS, find_matches, radius_of
-from isch.search.exact import distances
+from isch.scan.exact import distances
 
 PRECISION = 0.99
 COPIED = 33  # one picture in so many is a copy of another, where time is measured

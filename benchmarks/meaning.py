@@ -25,7 +25,7 @@ from isch.errors import IschWarning
 from isch.evaluate import meaning
 from isch.evaluate.meaning import FLOATS, METHODS, SIGNS, Line
 from isch.evaluate.rankers import EuclideanRanker, true_neighbours
-from isch.search.exact import nearest_asymmetric
+from isch.scan.exact import nearest_asymmetric
 
 BYTES, OVERSAMPLING, K = (8, 16, 32, 64), (1, 3, 5, 10), 10
 N_QUERIES = 1000

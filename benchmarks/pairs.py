@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from isch import compute
 from isch.errors import InputError
-from isch.search.exact import CodeTable, within
-from isch.search.groups import groups, near_groups
-from isch.search.pairs import Pairs, near, pairs_within
+from isch.join.groups import groups, near_groups
+from isch.join.pairs import Pairs, near, pairs_within
+from isch.scan.exact import CodeTable, within
 
 Codes = NDArray[np.uint8]
 

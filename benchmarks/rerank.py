@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from report import machine, section, table
 
 from isch import ISCH, CodeTable, Index, compute, datasets
-from isch.search.exact import nearest_asymmetric
+from isch.scan.exact import nearest_asymmetric
 
 BITS = (32, 64, 128, 256)
 N_QUERIES = 500

@@ -26,7 +26,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from isch import compute
-from isch.search.exact import CodeTable, nearest, within
+from isch.scan.exact import CodeTable, nearest, within
 
 Codes = NDArray[np.uint8]
 

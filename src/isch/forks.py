@@ -30,17 +30,6 @@ class Lock:
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         self._lock.release()
 
-    @contextmanager
-    def if_free(self) -> Iterator[bool]:
-        """Hold it if nobody does, without waiting; says whether it is held."""
-        lock = self._lock
-        held = lock.acquire(blocking=False)
-        try:
-            yield held
-        finally:
-            if held:
-                lock.release()
-
     def renew(self) -> None:
         """Forget who holds it."""
         self._lock = threading.Lock()

@@ -19,8 +19,7 @@ from isch import features
 from isch.codes import Codes
 from isch.errors import InputError, ParameterError
 from isch.hashing.base import Hasher
-from isch.search.exact import CodeTable, nearest
-from isch.search.intake import check_k
+from isch.scan.exact import CodeTable, check_k, nearest
 
 MODES = ("distance", "connectivity")
 

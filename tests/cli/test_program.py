@@ -244,6 +244,16 @@ def test_what_is_not_our_error_is_a_sentence_that_says_so(
     assert "Traceback (most recent call last)" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("value", ["", "0", "false", "False", "no", "off"])
+def test_values_that_mean_no_tracebacks(
+    value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("isch.cli.app.invoke", fail)
+    monkeypatch.setenv(program.DEBUG, value)
+    assert program.run([]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 def test_an_interrupt_that_is_not_ours_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_: object) -> int:
         raise KeyboardInterrupt

@@ -136,12 +136,12 @@ import os, threading, warnings
 import numpy as np
 warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of forks beside threads
 from isch import compute, nearest
-from isch.search import plain
+from isch.scan import numpy_reference
 from threadpoolctl import threadpool_info
 
-plain.allowance = plain.Allowance(0)  # the kernels are loaded by the first search
+numpy_reference.allowance = numpy_reference.Allowance(0)  # the kernels are loaded by the first search
 if os.environ["LOADED"]:
-    import isch.search.selection
+    import isch.scan.kernels.selection
 
 codes = np.random.default_rng(0).integers(0, 256, (20_000, 16), dtype=np.uint8)
 floats = np.random.default_rng(0).standard_normal((5_000, 64), dtype=np.float32)

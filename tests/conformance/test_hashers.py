@@ -70,7 +70,7 @@ def test_codes_are_packed_signs_of_the_projection(name: str, X: NDArray[np.float
 
 
 def test_codes_keep_neighbours(name: str, X: NDArray[np.float32]) -> None:
-    from isch.search.exact import distances as between
+    from isch.scan.exact import distances as between
 
     hasher = make(name, 12 if name in LIMITED else 64).fit(X)
     near = between(hasher.transform(X[:100]), hasher.transform(X), hasher.distance)

@@ -14,7 +14,7 @@ from isch.errors import FileError
 pytest.importorskip("lancedb", reason="the package lancedb is not installed")
 
 from isch.connect import lancedb as module
-from isch.connect import retry
+from isch.connect import remote
 from isch.connect.lancedb import LanceDB
 
 SECRET = "open-sesame"
@@ -78,9 +78,33 @@ def test_a_key_that_is_refused(world: Any, handler: Any) -> None:
     assert "401" in refused(world.hasher)
 
 
+def test_a_key_of_one_letter_leaves_messages_as_they_are(
+    world: Any, handler: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LANCEDB_API_KEY", "e")
+    handler.answers.append((403, b"forbidden"))
+    assert "status 403" in refused(world.hasher)
+    monkeypatch.setattr(module, "CONNECT_SECONDS", 2)
+    monkeypatch.setenv("LANCEDB_HOST", "http://127.0.0.1:1")
+    assert "Hit retry limit" in refused(world.hasher)
+
+
+def test_addresses_are_shown_without_their_passwords() -> None:
+    shown = {
+        "http://me:p@ss@host:1/x": "http://me:***@host:1/x",
+        "http://me:a/b?c#d@host": "http://me:***@host",
+        "htp//me:e@x": "htp//me:***@x",
+        "me:e@x": "me:***@x",
+        "http://me@host/x": "http://me@host/x",
+        "/data/a:b@c/lance": "/data/a:b@c/lance",
+        "db://mine": "db://mine",
+    }
+    assert {address: remote.masked(address) for address in shown} == shown
+
+
 def test_a_lost_connection_is_tried_again(world: Any, handler: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first request asks who is there; it is answered, and the next one is made four times."""
-    monkeypatch.setattr(retry, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(remote, "FIRST_WAIT", 0.01)
     handler.answers.append((200, b'{"tables": []}'))
     assert "table 'photos' of db://mine" in refused(world.hasher)
-    assert len(handler.asked) == 1 + retry.TRIES
+    assert len(handler.asked) == 1 + remote.TRIES

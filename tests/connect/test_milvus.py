@@ -74,6 +74,18 @@ def test_an_address_that_is_none(world: Any) -> None:
     assert SECRET not in str(caught.value)
 
 
+def test_passwords_are_hidden_by_where_they_stand(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CONNECT_SECONDS", 1)
+    for rest in (f"p@{SECRET}@127.0.0.1:1", f"12/{SECRET}@127.0.0.1:1", f"12?{SECRET}@x", f"12#{SECRET}@x"):
+        with pytest.raises(ParameterError, match="%40 for @") as caught:
+            Milvus(f"http://me:{rest}", "photos", world.hasher)
+        assert SECRET not in str(caught.value)
+    with pytest.raises(FileError, match="Milvus cannot be reached: Fail connecting to server on 127.0.0.1:1"):
+        Milvus("http://me:e@127.0.0.1:1", "photos", world.hasher)
+    with pytest.raises(FileError, match=r"htp://me:\*\*\*@x is illegal"):
+        Milvus("htp://me:i@x", "photos", world.hasher)
+
+
 def test_two_stores_of_one_server(server: Server, world: Any) -> None:
     url = f"http://127.0.0.1:{server.port}"
     with Milvus(url, "one", world.hasher, create=True) as first:

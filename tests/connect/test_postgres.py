@@ -42,9 +42,37 @@ def test_a_server_that_says_nothing(world: Any, monkeypatch: pytest.MonkeyPatch)
         assert "cannot be reached" in refused(f"postgresql://me:{SECRET}@127.0.0.1:{port}/x", world.hasher)
 
 
-@pytest.mark.parametrize("url", [f"postgresql://me:{SECRET}@[/x", f"nonsense {SECRET}", f"postgresql://?p{SECRET}=1"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://me:{SECRET}@[/x",
+        f"nonsense {SECRET}",
+        f"postgresql://?p{SECRET}=1",
+        f"postgresql://me:{SECRET}%zz@x",
+    ],
+)
 def test_an_address_that_is_none(world: Any, url: str) -> None:
     assert "expected postgresql://user@host/database" in refused(url, world.hasher)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        f"me:p@{SECRET}@127.0.0.1:1/x",
+        f"me:{SECRET}@ss@127.0.0.1:1/x",
+        f"me:12/{SECRET}@127.0.0.1:1/x",
+        f"me@{SECRET}:p@127.0.0.1:1/x",
+        f"127.0.0.1:1/x?user=me&password=p@{SECRET}",
+    ],
+)
+def test_a_password_that_can_be_cut_in_two_is_not_shown_in_part(world: Any, rest: str) -> None:
+    assert "%40 for @" in refused(f"postgresql://{rest}", world.hasher)
+
+
+def test_a_password_of_one_letter_leaves_messages_as_they_are(world: Any) -> None:
+    messages = [refused(f"postgresql://me{password}@127.0.0.1:1/x", world.hasher) for password in ("", ":e", ":c")]
+    assert messages[0] == messages[1] == messages[2]
+    assert "***" not in messages[0]
 
 
 def wait_for_rules(url: str, loaded: Any) -> None:

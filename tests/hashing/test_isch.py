@@ -10,7 +10,7 @@ from sklearn.datasets import load_digits
 import isch
 from isch import codes
 from isch.errors import InputError, IschWarning
-from isch.search.exact import distances
+from isch.scan.exact import distances
 
 DIGITS: NDArray[np.float32] = load_digits().data.astype(np.float32)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from isch.hashing import levels, rotation
-from isch.search.exact import CodeTable, asymmetric_distances
+from isch.scan.exact import CodeTable, asymmetric_distances
 
 RNG = np.random.default_rng(0)
 NORMAL = RNG.standard_normal((20_000, 12)).astype(np.float32)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import isch
-from isch.search import exact
+from isch.scan import exact
 
 pytestmark = pytest.mark.skipif("ISCH_DATA" not in os.environ, reason="needs MNIST in $ISCH_DATA")
 

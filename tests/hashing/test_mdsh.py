@@ -10,7 +10,7 @@ import isch
 from isch import codes, distances
 from isch.errors import InputError, IschWarning
 from isch.hashing import mdsh
-from isch.search import exact
+from isch.scan import exact
 
 
 @pytest.fixture(scope="module")

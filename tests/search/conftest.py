@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-import isch.search.selection  # noqa: F401 (so that small searches here use the kernels too; test_plain.py tests NumPy)
+import isch.scan.kernels.selection  # noqa: F401 (so that small searches here use the kernels too; test_plain.py tests NumPy)
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ import isch
 from isch import Index
 from isch.errors import FileError, FormatError, InputError, LockedError, ParameterError
 from isch.locks import locked
+from isch.scan.exact import nearest
 from isch.search import snapshot as snapshots
-from isch.search.exact import nearest
 from isch.search.writer import absorbed
 
 GOLDEN = Path(__file__).parents[1] / "golden"

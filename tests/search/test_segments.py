@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isch.errors import FileError, FormatError
+from isch.scan.exact import CodeTable
 from isch.search import sealed
 from isch.search.catalog import Catalog, SegmentRow
-from isch.search.exact import CodeTable
 from isch.search.items import Kept, Table, write
 from isch.search.sealed import CODES, DEAD, FEATURES, SegmentFile, SegmentWriter
 from isch.search.segments import Segment, read_dead, write_dead

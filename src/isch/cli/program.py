@@ -19,6 +19,7 @@ from isch.cli.signals import EXIT_CODE, stop
 
 BUG, BAD_INPUT, CLOSED_PIPE = 1, 2, 141
 DEBUG = "ISCH_DEBUG"  # in the environment: every error comes with its traceback
+OFF = ("", "0", "false", "no", "off")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -68,7 +69,7 @@ def _reported(error: BaseException) -> int:
     code, message = _explained(error)
     with suppress(OSError, ValueError):  # nobody is left to tell
         console.complain(message)
-    if os.environ.get(DEBUG) and code <= BAD_INPUT:
+    if os.environ.get(DEBUG, "").lower() not in OFF and code <= BAD_INPUT:
         import traceback
 
         traceback.print_exception(error)

@@ -18,7 +18,7 @@ names are escaped (`\\t`, `\\n`, `\\u001b`); `--json` has them exactly.
 
 | variable | meaning |
 | --- | --- |
-| `ISCH_DEBUG=1` | errors come with their tracebacks |
+| `ISCH_DEBUG=1` | errors come with their tracebacks; `0`, `false`, `no` and `off` mean off |
 | `ISCH_NUM_THREADS` | threads to use; default: all cores |
 | `ISCH_DATA` | the folder of data sets |
 | `ISCH_CACHE` | the folder of computed features and unfinished runs |

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from isch.codes import Codes
 from isch.connect.base import Store
 from isch.errors import InputError
+from isch.scan.exact import CodeTable, asymmetric_distances, check_k
 from isch.search import intake, rerank
 from isch.search.catalog import Key
-from isch.search.exact import CodeTable, asymmetric_distances
 from isch.search.filters import Where, fits, tests
 from isch.search.items import Metadata
 from isch.search.results import Results
@@ -50,7 +50,7 @@ class EngineStore(Store):
 
         Candidates come from the engine with their codes; re-ranking happens here.
         """
-        intake.check_k(k)
+        check_k(k)
         stage = self._stage(rerank, oversample)
         asked = intake.queries(queries, self.encoder, self.n_bits)
         tests(where or {})  # refused here also where there is nothing to test

@@ -15,7 +15,7 @@ from isch.codes import Codes, width
 from isch.connect.base import BATCH_ROWS, check_width, parsed
 from isch.connect.candidates import Candidate, EngineStore
 from isch.connect.mark import Mark
-from isch.connect.retry import retried
+from isch.connect.remote import masked, retried
 from isch.errors import FileError, FormatError, IschError, require
 from isch.search.catalog import Key
 from isch.search.filters import Where
@@ -53,13 +53,13 @@ class LanceDB(EngineStore):
     ) -> None:
         require("lancedb", "lancedb")
         self._arrow = require("pyarrow", "lancedb")
+        self._uri = os.fspath(uri)
         self.name = table
-        self.where = f"table {table!r} of {uri}"
-        uri = os.fspath(uri)
-        if not (create or replace) and "://" not in uri and not os.path.isdir(uri):
-            raise FileError(f"{uri}: no such folder; expected a database of LanceDB")
+        self.where = f"table {table!r} of {masked(self._uri)}"
+        if not (create or replace) and "://" not in self._uri and not os.path.isdir(self._uri):
+            raise FileError(f"{masked(self._uri)}: no such folder; expected a database of LanceDB")
         with self._translated():
-            self._database = _connected(uri)
+            self._database = _connected(self._uri)
         exists = table in self._others()
         self._opened: Any = self._call(lambda: self._database.open_table(table)) if exists and not replace else None
         existing = None if self._opened is None else self._existing()
@@ -172,7 +172,7 @@ class LanceDB(EngineStore):
         except IschError:
             raise
         except (RuntimeError, ValueError, OSError) as error:
-            raise FileError(f"{self.where}: {_worded(error)}") from error
+            raise FileError(f"{self.where}: {_worded(error, self._uri)}") from None
 
 
 def _connected(uri: str) -> Any:
@@ -185,7 +185,7 @@ def _connected(uri: str) -> Any:
     try:
         lancedb.connect(uri, client_config=_patience(0, CONNECT_SECONDS), **options).list_tables(limit=1)
     except (RuntimeError, ValueError, OSError) as error:
-        raise FileError(f"LanceDB cannot be reached at {uri}: {_worded(error)}") from None
+        raise FileError(f"LanceDB cannot be reached at {masked(uri)}: {_worded(error, uri)}") from None
     return lancedb.connect(uri, client_config=_patience(TRIES, CALL_SECONDS), **options)
 
 
@@ -202,10 +202,13 @@ def _patience(tries: int, seconds: int) -> Any:
     return remote.ClientConfig(timeout_config=timeouts, retry_config=retries)
 
 
-def _worded(error: BaseException) -> str:
-    """The words of LanceDB on one line, without the key."""
-    text, secret = " ".join(str(error).split()), os.environ.get("LANCEDB_API_KEY")
-    return (text.replace(secret, "***") if secret else text)[:300]
+def _worded(error: BaseException, uri: str) -> str:
+    """The words of LanceDB on one line; of an answer that repeats the key, the status alone."""
+    text = " ".join(str(error).split()).replace(uri, masked(uri))
+    status = getattr(error, "status_code", None)  # of a server's answer, whose text can be anything
+    if status and os.environ.get("LANCEDB_API_KEY", "") in text:
+        return f"status {status}; the words of the answer are not shown, because the key is among them"
+    return text[:300]
 
 
 def _key(text: str, numbered: bool) -> Key:

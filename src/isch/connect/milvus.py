@@ -21,6 +21,7 @@ from isch.codes import Codes, width
 from isch.connect.base import check_width, opening, parsed
 from isch.connect.candidates import Candidate, EngineStore
 from isch.connect.mark import Mark
+from isch.connect.remote import check_address, masked
 from isch.errors import FileError, FormatError, InputError, IschError, require, unknown
 from isch.forks import Lock
 from isch.search.catalog import Key
@@ -67,11 +68,15 @@ class Milvus(EngineStore):
     ) -> None:
         if kind is not None and kind not in KINDS:
             raise unknown("kind", kind, KINDS)
-        self._milvus, self._uri = require("pymilvus", "milvus"), str(uri)
+        self._milvus = require("pymilvus", "milvus")
+        self._uri = str(uri)
+        check_address(self._uri, "/?#")
         self.name = collection
         self.where = f"collection {collection!r}"
         if not (create or replace) and "://" not in self._uri and not os.path.exists(self._uri):
-            raise FileError(f"{self._uri}: no such file; expected a database of Milvus Lite, or http://host:port")
+            raise FileError(
+                f"{masked(self._uri)}: no such file; expected a database of Milvus Lite, or http://host:port"
+            )
         with self._translated():
             self._client = self._milvus.MilvusClient(uri=self._uri, timeout=CONNECT_SECONDS)
         self._closed = False
@@ -202,8 +207,7 @@ class Milvus(EngineStore):
         """The words of Milvus on one line, without the password."""
         text = " ".join(str(getattr(error, "message", None) or error).split())
         unreachable = "Milvus cannot be reached: " if "Fail connecting" in text else ""
-        password = self._uri.rpartition("@")[0].rpartition(":")[2]
-        return unreachable + (text.replace(password, "***") if password else text)[:300]
+        return unreachable + text.replace(self._uri, masked(self._uri))[:300]
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

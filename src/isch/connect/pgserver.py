@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from isch.codes import Codes, pack
-from isch.connect.retry import retried
+from isch.connect.remote import check_address, retried
 from isch.errors import FileError, FormatError, ParameterError, require
 
 CONNECT_SECONDS = 10
@@ -27,8 +27,10 @@ class Server:
     """
 
     def __init__(self, url: str, where: str) -> None:
-        self._url, self._where = url, where
+        self._url = url
+        self._where = where
         self.psycopg = require("psycopg", "postgres")
+        self._check_url()
         self.connection: Any = self._connected()
 
     def run(self, statement: Any, values: Sequence[Any] = ()) -> list[Any]:
@@ -90,17 +92,26 @@ class Server:
         try:
             yield
         except self.psycopg.Error as error:
-            raise FileError(f"{self._where}: {self._worded(error)}") from None
+            raise FileError(f"{self._where}: {_one_line(error)}") from None
+
+    def _check_url(self) -> None:
+        """Refuse a URL that is not valid in words of ours: PostgreSQL's own would quote a part of the password.
+
+        Once it is valid, no message of PostgreSQL has the password.
+        """
+        check_address(self._url, "/")
+        try:
+            self.psycopg.conninfo.conninfo_to_dict(self._url)
+        except (self.psycopg.Error, ValueError, TypeError):
+            raise ParameterError(
+                "the URL of PostgreSQL is not valid; expected postgresql://user@host/database"
+            ) from None
 
     def _connected(self) -> Any:
         try:
             return self.psycopg.connect(self._url, autocommit=True, connect_timeout=CONNECT_SECONDS)
         except self.psycopg.Error as error:
-            raise FileError(f"PostgreSQL cannot be reached: {self._worded(error)}") from None
-        except (ValueError, TypeError):
-            raise ParameterError(
-                "the URL of PostgreSQL is not valid; expected postgresql://user@host/database"
-            ) from None
+            raise FileError(f"PostgreSQL cannot be reached: {_one_line(error)}") from None
 
     def _reconnect(self) -> None:
         self.connection.close()
@@ -110,14 +121,9 @@ class Server:
         """Whether an error means that the connection was lost, so that trying again can help."""
         return isinstance(error, FileError) and bool(self.connection.closed or self.connection.broken)
 
-    def _worded(self, error: BaseException) -> str:
-        """PostgreSQL's words without the password."""
-        text = " ".join(str(error).split())
-        try:
-            password = self.psycopg.conninfo.conninfo_to_dict(self._url).get("password")
-        except self.psycopg.Error:
-            return "the URL is not valid; expected postgresql://user@host/database"
-        return text.replace(str(password), "***") if password else text
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())
 
 
 def to_bits(code: Codes, n_bits: int) -> str:

@@ -24,8 +24,8 @@ from isch.features import Block
 from isch.parameters import POSITIVE, Interval, StrOptions
 
 PREPROCESSING = "preprocessing"  # the metadata entry
-# onnxruntime reads it when it is imported. Since 1.29 it otherwise writes a device id and a list of events into the user's
-# cache on Linux and macOS, and sends them.
+# onnxruntime reads it when it is imported. Since 1.29 it otherwise writes a device id and a list of events into the
+# user's cache on Linux and macOS, and sends them.
 NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
 
 

@@ -2,7 +2,7 @@
 
 Some rows are queries. Their true neighbours come from one pass over all rows. Each method learns from a sample and
 encodes the rows that matter: the queries, the rows near them, and a sample that stands for all others. From these
-follow the recall of exact re-ranking at any oversampling (search/recall.py) and the precision by labels. ISCH for
+follow the recall of exact re-ranking at any oversampling (quality/rank_model.py) and the precision by labels. ISCH for
 neighbours is judged as an index with factors searches: candidates by bits, in the order that factors say.
 """
 
@@ -21,10 +21,11 @@ from isch.errors import InputError, IschWarning, ParameterError
 from isch.features import Features, Subset, dense
 from isch.hashing import hasher as hasher_named
 from isch.hashing.base import Hasher
-from isch.search import estimates, exact, neighbours, recall
+from isch.quality import estimates, ground_truth, rank_model
+from isch.quality.ground_truth import Neighbours
+from isch.quality.rank_model import Competition, Far, Floats, Ranks
+from isch.scan import exact
 from isch.search.catalog import FACTORS
-from isch.search.neighbours import Neighbours
-from isch.search.recall import Competition, Far, Floats, Ranks
 from isch.search.rerank import Stage
 
 NEIGHBOURS = "isch neighbours"
@@ -160,11 +161,11 @@ class Ground:
 
     @classmethod
     def of(cls, features: Features, labels: NDArray[Any] | None, k: int, rng: np.random.Generator) -> "Ground":
-        near = neighbours.find(features, QUERIES, max(NEAR, k), BUDGET, rng)
+        near = ground_truth.find(features, QUERIES, max(NEAR, k), BUDGET, rng)
         sample = compute.sample(features, SAMPLE_ROWS, rng)
         rows = np.unique(np.concatenate([near.queries, near.near.ravel(), sample]))
         fit_rows = compute.sample(features, FIT_ROWS, rng)
-        drawn = recall.resampling(len(near.queries), rng)
+        drawn = rank_model.resampling(len(near.queries), rng)
         return cls(features, labels, k, near, sample, rows, fit_rows, drawn, _seconds_per_candidate(features))
 
     def judge(self, method: str, n_bits: int, seed: int) -> Iterator[Cell]:
@@ -177,8 +178,8 @@ class Ground:
         codes, encode_seconds = _timed(lambda: model.transform(Subset(self.features, self.rows)))
         queries, near, sample = (codes[np.searchsorted(self.rows, some)] for some in self._encoded())
         met = Competition(queries, near, sample, self.sample, len(self.features))
-        others = recall.far(self.near, met, self._relevant())
-        ranks = recall.ranks(self.near, met, others, self.k)
+        others = rank_model.far(self.near, met, self._relevant())
+        ranks = rank_model.ranks(self.near, met, others, self.k)
         costs = self._costs(model, fit_seconds, encode_seconds)
         if settings:
             yield self._by_factors(model, met, others, ranks, Cell(method, n_bits, 1, 0, 0, 0, None, *costs))
@@ -202,7 +203,7 @@ class Ground:
     def _found(self, cell: Cell, ranks: Ranks, others: Far, candidates: int) -> Cell:
         """With what is found among so many candidates."""
         values = ranks.recall(candidates)
-        low, high = recall.interval(values, self.drawn)
+        low, high = rank_model.interval(values, self.drawn)
         more = MORE_ROWS if len(self.features) > len(self.fit_rows) else 0.0
         return replace(
             cell,

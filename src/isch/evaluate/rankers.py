@@ -13,7 +13,7 @@ from isch.codes import Codes
 from isch.distances import HAMMING, Distance, Hamming
 from isch.evaluate.ranking import Ranker, block_queries
 from isch.features import Block, Features, dense
-from isch.search import exact
+from isch.scan import exact
 
 TIMED_QUERIES = 200  # queries that the speed of search is measured on
 ROWS_AT_ONCE = 4096  # of a sparse matrix whose lengths are wanted

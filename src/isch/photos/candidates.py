@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from isch import codes as packed
 from isch import compute
 from isch.codes import Codes
+from isch.join.pairs import pairs_blocks
 from isch.photos import phash
 from isch.photos.fingerprint import INSIDE, WHOLE, Fingerprints
-from isch.search import hamming
-from isch.search.pairs import pairs_blocks
-from isch.search.source import Source
+from isch.scan import hamming
+from isch.scan.source import Source
 
 PICTURES_AT_ONCE = 8192
 N_SHELVES = 256

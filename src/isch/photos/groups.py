@@ -9,11 +9,11 @@ from collections.abc import Iterable
 import numpy as np
 from numba import njit
 
+from isch.join import groups as linkage
+from isch.join.groups import Group
+from isch.join.pairs import Pairs
 from isch.photos.candidates import Matches, Rows, least
 from isch.photos.matching import DEFAULT, radius_of
-from isch.search import groups as linkage
-from isch.search.groups import Group
-from isch.search.pairs import Pairs
 
 MANY = 256  # matches of one picture: so many copies match each other directly, without a third
 

@@ -10,9 +10,9 @@ from isch import compute
 from isch.distances import Distance, Hamming
 from isch.errors import ParameterError
 from isch.features import Block, Features
-from isch.search import neighbours, recall
-from isch.search.neighbours import Rows
-from isch.search.recall import Competition, Ranks
+from isch.quality import ground_truth, rank_model
+from isch.quality.ground_truth import Rows
+from isch.quality.rank_model import Competition, Ranks
 from isch.search.rerank import Stage
 from isch.search.snapshot import Snapshot
 
@@ -51,11 +51,11 @@ def measured(snapshot: Snapshot, k: int) -> Ranks:
     """Where the codes put the true neighbours of some items."""
     rows = np.concatenate(list(snapshot.live_rows(SAMPLE_ROWS)))
     rng, items = np.random.default_rng(0), Items(snapshot, rows)
-    near = neighbours.find(items, QUERIES, max(NEAR, k), BUDGET, rng)
+    near = ground_truth.find(items, QUERIES, max(NEAR, k), BUDGET, rng)
     sample = compute.sample(items, SAMPLE_ROWS, rng)
     queries, around, others = (snapshot.codes(rows[some.ravel()]) for some in (near.queries, near.near, sample))
     met = Competition(queries, around.reshape(*near.near.shape, -1), others, sample, len(rows))
-    return recall.ranks(near, met, recall.far(near, met), k)
+    return rank_model.ranks(near, met, rank_model.far(near, met), k)
 
 
 class Items(Features):

@@ -8,10 +8,10 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from isch.join.groups import Group, grouped
+from isch.join.pairs import MAX_PAIRS, Near, Pairs, Prepared, prepare
+from isch.join.planner import Plan
 from isch.search.catalog import Key
-from isch.search.groups import Group, grouped
-from isch.search.pairs import MAX_PAIRS, Near, Pairs, Prepared, prepare
-from isch.search.planner import Plan
 from isch.search.snapshot import Snapshot
 
 ROWS_AT_ONCE = 65_536

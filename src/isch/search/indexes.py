@@ -126,6 +126,10 @@ class Indexes:
         """
         return self._joint.explain(queries, k, radius=radius)
 
+    def accelerate(self, radius: int | None) -> None:
+        """Build tables of multi-index hashing for a radius, as ``Index.accelerate``; None drops them."""
+        self._joint.accelerate(radius)
+
     def fields(self) -> list[str]:
         """The names of all fields that the metadata of any item has."""
         return self._joint.fields()

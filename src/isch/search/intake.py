@@ -11,7 +11,7 @@ from isch import codes as packed
 from isch import features as feature_sources
 from isch.codes import Codes
 from isch.encoder import Encoder, open_vectors
-from isch.errors import InputError, ParameterError
+from isch.errors import InputError
 from isch.features import Features, dense
 from isch.lazy import Lazy
 from isch.search.catalog import FACTORS
@@ -62,18 +62,6 @@ def queries(source: Any, encoder: Encoder | None, n_bits: int) -> Queries:
     rows = features.read(0, len(features))
     values = encoder.hasher.project(feature_sources.open(rows))
     return Queries(packed.pack(values >= 0), values, dense(rows), encoder.hasher)
-
-
-def check_k(k: int) -> None:
-    """Refuse a number of hits that is not a positive integer."""
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise ParameterError(f"k must be an integer of at least 1; got {k!r}")
-
-
-def check_radius(radius: int) -> None:
-    """Refuse a radius that is not a whole number."""
-    if isinstance(radius, bool) or not isinstance(radius, int | np.integer) or radius < 0:
-        raise ParameterError(f"radius must be an integer of at least 0; got {radius!r}")
 
 
 def count(source: Any, encoder: Encoder | None) -> int:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from isch import progress
 from isch.codes import Codes
 from isch.distances import HAMMING, Distance
 from isch.encoder import Encoder
 from isch.errors import FileError, FormatError, InputError
 from isch.forks import Lock
 from isch.lazy import Lazy
+from isch.scan.exact import check_k, check_radius
 from isch.search import intake
 from isch.search import keys as key_rules
 from isch.search import rerank as reranking
@@ -28,9 +30,9 @@ from isch.search.verify import problems
 
 if TYPE_CHECKING:
     from isch.hashing.base import Hasher
+    from isch.scan.exact import Ranked
     from isch.search import calibration
     from isch.search import duplicates as near_duplicates
-    from isch.search.exact import Ranked
     from isch.search.workers import Workers
 else:
     calibration = Lazy("isch.search.calibration")
@@ -111,7 +113,7 @@ class Reader:
         Results
             ``results[i]`` is the list of hits of query i: key, distance, score, metadata.
         """
-        intake.check_k(k)
+        check_k(k)
         snapshot = self._now
         encoder, keeps = self._encoder(snapshot), snapshot.catalog.keep_features
         distance = HAMMING if encoder is None else encoder.distance
@@ -142,7 +144,7 @@ class Reader:
         -------
         Results
         """
-        intake.check_k(k)
+        check_k(k)
         snapshot = self._now
         asked = intake.queries(codes, None, snapshot.n_bits).codes
         distances, rows = snapshot.nearest(asked, k, self.distance, snapshot.allowed(where, None))
@@ -165,7 +167,7 @@ class Reader:
         list of list of Hit
             For each query its hits, nearest first.
         """
-        intake.check_radius(radius)
+        check_radius(radius)
         snapshot, workers = self._now, self._workers
         codes = intake.queries(queries, self._encoder(snapshot), snapshot.n_bits).codes
         asked = codes, radius, snapshot.allowed(where, None)
@@ -175,7 +177,7 @@ class Reader:
     def explain(self, queries: Any, k: int = 10, *, radius: int | None = None) -> list[str]:
         """Say how a search would be done, by reading all codes or by lookups in tables, and why.
 
-        Tables are made when lookups would have saved as much time as making them takes, and are kept in memory.
+        Tables are there after ``accelerate``, and are used where they are expected to be quicker.
 
         Parameters
         ----------
@@ -189,15 +191,42 @@ class Reader:
         list of str
             A sentence per segment.
         """
-        intake.check_k(k)
-        intake.check_radius(radius or 0)
+        check_k(k)
+        check_radius(radius or 0)
         snapshot = self._now
         encoder, keeps = self._encoder(snapshot), snapshot.catalog.keep_features
         if self._workers is not None:
             return ["the workers of the cluster read all codes"]
         stage = reranking.stage("auto", None, None if encoder is None else encoder.distance, keeps)
         n, candidates = intake.count(queries, encoder), stage.candidates(k, snapshot.n_bits)
-        return [segment.shortcut.explain(n, radius, candidates) for segment in snapshot.segments]
+        return [segment.lookup.explain(n, radius, candidates) for segment in snapshot.segments]
+
+    def accelerate(self, radius: int | None) -> None:
+        """Build tables of multi-index hashing, so that searches within small radii need not read all codes.
+
+        The tables take up to four times the memory of the codes, and serve the items that are there now. Searches
+        beside it go on with a scan. The results are the same.
+
+        Parameters
+        ----------
+        radius : int or None
+            The radius that the tables are built for. None drops them.
+
+        Raises
+        ------
+        ParameterError
+            The tables do not fit into a quarter of the memory that is free.
+        """
+        segments = self._now.segments
+        if radius is None:
+            for segment in segments:
+                segment.lookup.drop()
+            return
+        check_radius(radius)
+        with progress.task("building tables", len(segments), "segments") as advance:
+            for segment in segments:
+                segment.lookup.build(radius)
+                advance(1)
 
     def duplicates(self, radius: int) -> "near_duplicates.Duplicates":
         """Find groups of near-duplicates: the codes of any two items of a group differ in at most ``radius`` bits.
@@ -233,7 +262,7 @@ class Reader:
         snapshot, wanted = self._now, key_rules.one(key)
         if (row := snapshot.find([wanted]).get(wanted)) is None:
             raise InputError(f"the key {wanted!r} is not in the index")
-        intake.check_k(k)
+        check_k(k)
         code = snapshot.codes(np.array([row]))
         distances, rows = self._nearest(snapshot, code, k + 1, self.distance, snapshot.allowed(where, None))
         others = (rows[0] != row).nonzero()[0][:k]

@@ -15,8 +15,8 @@ from isch import compute
 from isch.distances import Distance, Hamming
 from isch.errors import ParameterError, unknown
 from isch.lazy import Lazy
+from isch.scan.exact import CodeTable, Ranked, asymmetric_distances
 from isch.search.catalog import FACTORS
-from isch.search.exact import CodeTable, Ranked, asymmetric_distances
 from isch.search.intake import Queries
 from isch.search.snapshot import Rows, Snapshot
 

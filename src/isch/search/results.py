@@ -8,8 +8,8 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from isch.scan.exact import Hits
 from isch.search.catalog import Key
-from isch.search.exact import Hits
 from isch.search.items import Metadata
 
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from isch.codes import Codes, width
 from isch.errors import FileError, FormatError
 from isch.files import plain
-from isch.search.exact import tiles
-from isch.search.source import LANES
+from isch.scan.exact import tiles
+from isch.scan.source import LANES
 
 MAGIC = b"ISCHSEG\0"
 VERSION = 2

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from isch.codes import Codes, width
 from isch.errors import FormatError
+from isch.lookup.policy import LookupPolicy
+from isch.scan.exact import CodeTable
+from isch.scan.source import LANES
 from isch.search import items
 from isch.search.catalog import Catalog, DeadRow, SegmentRow
-from isch.search.exact import CodeTable
 from isch.search.sealed import CODES, DEAD, FEATURES, READ_BYTES, SegmentFile, SegmentWriter
-from isch.search.shortcut import Shortcut
-from isch.search.source import LANES
 
 
 def gather(table: NDArray[np.uint64], rows: NDArray[np.integer[Any]], n_bytes: int) -> Codes:
@@ -48,7 +48,7 @@ class Segment:
         self.files = [SegmentFile(folder / f"{row.name}.codes", CODES, (row.n_rows, catalog.n_bits), row.codes)]
         shape = (width(row.n_rows), width(width(catalog.n_bits)), LANES)
         self.tiles: NDArray[np.uint64] = self.files[0].array("<u8", shape)
-        self.shortcut = Shortcut(CodeTable.from_tiles(self.tiles, row.n_rows, width(catalog.n_bits)))
+        self.lookup = LookupPolicy(CodeTable.from_tiles(self.tiles, row.n_rows, width(catalog.n_bits)))
         self.features: NDArray[Any] | None = None
         if row.features is not None:
             columns, kept_type = catalog.kept_columns

@@ -18,16 +18,16 @@ from isch.codes import Codes, width
 from isch.distances import Distance, Hamming
 from isch.errors import FileError, FormatError
 from isch.forks import Lock
+from isch.scan.exact import CodeTable, Hits, Ranked, nearest
 from isch.search import catalog as catalogs
 from isch.search import version1
 from isch.search.catalog import Catalog, Key
-from isch.search.exact import CodeTable, Hits, Ranked, nearest
 from isch.search.filters import Where, tests
 from isch.search.items import Metadata
 from isch.search.segments import Segment, read_dead
 
 if TYPE_CHECKING:
-    from isch.search.recall import Ranks
+    from isch.quality.rank_model import Ranks
 
 FILTERS = 16  # filters whose rows are remembered
 ATTEMPTS = 100  # at opening, each of which loses against a compaction
@@ -115,7 +115,7 @@ class Snapshot:
         found = []
         for i, mask in enumerate(self.live if allowed is None else allowed):
             if isinstance(distance, Hamming):
-                distances, rows = self.segments[i].shortcut.nearest(queries, k, mask)
+                distances, rows = self.segments[i].lookup.nearest(queries, k, mask)
             else:
                 distances, rows = nearest(queries, self.table(i), k, distance, mask)
             found.append((distances, rows + self.offsets[i]))
@@ -124,12 +124,12 @@ class Snapshot:
     def within(self, queries: Codes, radius: int, allowed: Allowed | None) -> Hits:
         """Every one of the rows allowed that is at most ``radius`` bits from each query, sorted by (distance, row)."""
         masks = self.live if allowed is None else allowed
-        found = [self.segments[i].shortcut.within(queries, radius, mask) for i, mask in enumerate(masks)]
+        found = [self.segments[i].lookup.within(queries, radius, mask) for i, mask in enumerate(masks)]
         return merged_hits(found, self.offsets.tolist(), len(queries))
 
     def table(self, i: int) -> CodeTable:
         """The codes of a segment, as they lie on disk."""
-        return self.segments[i].shortcut.table
+        return self.segments[i].lookup.table
 
     def codes(self, rows: Rows) -> Codes:
         """The codes of rows."""

@@ -15,10 +15,10 @@ from isch.codes import Codes, width
 from isch.compute.cluster import Cluster
 from isch.distances import Distance
 from isch.errors import FileError
-from isch.search.exact import CodeTable, Hits, Ranked, nearest, within
+from isch.scan.exact import CodeTable, Hits, Ranked, nearest, within
+from isch.scan.source import LANES
 from isch.search.sealed import CODES, SegmentFile
 from isch.search.snapshot import Allowed, Snapshot, merged, merged_hits
-from isch.search.source import LANES
 
 PORTION_BYTES = 32 << 20  # of codes; less is searched faster than it is handed out
 MAPPED = 256  # segments that a worker keeps mapped

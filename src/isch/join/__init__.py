@@ -1,0 +1,1 @@
+"""All pairs of codes within a radius, and groups of them."""

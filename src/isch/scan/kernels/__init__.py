@@ -1,0 +1,1 @@
+"""Kernels that Numba compiles: distances of tiles of codes to queries, and what is kept of them."""
