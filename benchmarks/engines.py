@@ -26,8 +26,8 @@ import report
 import isch
 from isch.connect import engine as engine_class
 from isch.connect import files
+from isch.connect.source import ReadOptions
 from isch.connect.transfer import export
-from isch.connect.wanted import Wanted
 
 ROWS, N_BITS, QUERIES, K = 1_000_000, 256, 200, 10
 SECONDS = 5  # of searching, at most, for each kind
@@ -120,7 +120,7 @@ def measured(name: str, folder: Path) -> list[dict[str, Any]]:
     """One row per kind; the codes are loaded once, and each kind's index is built over them."""
     queries, expected = np.load(folder / "queries.npy"), np.load(folder / "expected.npy")
     lines, loading = [], 0.0
-    with place(name, folder) as where, files.read(folder / "codes.npy", Wanted()) as source:
+    with place(name, folder) as where, files.read(folder / "codes.npy", ReadOptions()) as source:
         Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
         before = status("VmRSS")
         for kind in KINDS[name]:

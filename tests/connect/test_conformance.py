@@ -11,7 +11,7 @@ import pytest
 
 import isch
 from isch.codes import unpack
-from isch.connect.base import Store
+from isch.connect.store import Store
 from isch.errors import FileError, FormatError, InputError, IschError, ParameterError
 
 pytestmark = pytest.mark.filterwarnings("ignore:pkg_resources is deprecated")  # Milvus Lite uses it

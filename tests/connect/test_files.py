@@ -8,9 +8,8 @@ import pytest
 
 import isch
 from isch.connect import files
-from isch.connect.base import Source
 from isch.connect.local import Local
-from isch.connect.wanted import Reversed, Wanted
+from isch.connect.source import ReadOptions, Reversed, Source
 from isch.errors import FormatError, InputError, IschError, ParameterError
 
 pa = pytest.importorskip("pyarrow", reason="the package pyarrow is not installed")
@@ -38,25 +37,25 @@ def source(worlds: Any) -> Local:
 def test_keys_metadata_and_mark_come_back(name: str, source: Local, worlds: Any, tmp_path: Path) -> None:
     path = tmp_path / f"x{SUFFIX[name]}"
     files.write(name, path, source)
-    found = files.read(path, Wanted())
+    found = files.read(path, ReadOptions())
     assert len(found) == 600
-    assert found.mark == source.mark
-    assert found.mark.checksum
+    assert found.tag == source.tag
+    assert found.tag.checksum
     assert rows(found) == rows(found) == expected(worlds[13])
     with pytest.raises(InputError, match="holds codes of 13 bits; got codes of 14 bits"):
-        files.read(path, Wanted(14))
+        files.read(path, ReadOptions(14))
 
 
 def test_npy_has_codes_and_names(source: Local, worlds: Any, tmp_path: Path) -> None:
     files.write("npy", tmp_path / "x.npy", source)
     np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), worlds[13].codes)
-    found = files.read(tmp_path / "x.npy", Wanted(13))
-    assert found.mark.n_bits == 13
+    found = files.read(tmp_path / "x.npy", ReadOptions(13))
+    assert found.tag.n_bits == 13
     assert rows(found) == [(str(key), code, None) for key, code, _ in expected(worlds[13])]
     np.save(tmp_path / "y.npy", worlds[13].codes)
-    files.write("npy", tmp_path / "x.npy", files.read(tmp_path / "y.npy", Wanted(13)))
+    files.write("npy", tmp_path / "x.npy", files.read(tmp_path / "y.npy", ReadOptions(13)))
     assert not (tmp_path / "x.names.npy").exists()
-    assert [key for key, _, _ in rows(files.read(tmp_path / "x.npy", Wanted()))] == list(range(600))
+    assert [key for key, _, _ in rows(files.read(tmp_path / "x.npy", ReadOptions()))] == list(range(600))
 
 
 @pytest.mark.parametrize("column", ["list", "fixed list", "binary", "fixed binary"])
@@ -74,16 +73,16 @@ def test_parquet_of_somebody_else(column: str, worlds: Any, tmp_path: Path) -> N
         }
     )
     pq.write_table(table, tmp_path / "x.parquet")
-    found = rows(files.read(tmp_path / "x.parquet", Wanted(key="title")))
+    found = rows(files.read(tmp_path / "x.parquet", ReadOptions(key="title")))
     assert found[3] == ("t3", codes[3], {"price": None})
     assert found[4] == ("t4", codes[4], {"price": 2.0})
-    assert rows(files.read(tmp_path / "x.parquet", Wanted()))[5] == (5, codes[5], {"title": "t5", "price": 2.5})
+    assert rows(files.read(tmp_path / "x.parquet", ReadOptions()))[5] == (5, codes[5], {"title": "t5", "price": 2.5})
     with pytest.raises(ParameterError, match="unknown column of codes .*'bitz' .did you mean bits"):
-        files.read(tmp_path / "x.parquet", Wanted(code="bitz"))
+        files.read(tmp_path / "x.parquet", ReadOptions(code="bitz"))
     with pytest.raises(ParameterError, match="unknown column of keys .*'made'"):
-        files.read(tmp_path / "x.parquet", Wanted(key="made"))
+        files.read(tmp_path / "x.parquet", ReadOptions(key="made"))
     with pytest.raises(InputError, match="its codes have 8 bytes; codes of 13 bits have 2"):
-        files.read(tmp_path / "x.parquet", Wanted(13))
+        files.read(tmp_path / "x.parquet", ReadOptions(13))
 
 
 def test_parquet_that_cannot_be(tmp_path: Path) -> None:
@@ -99,7 +98,7 @@ def test_parquet_that_cannot_be(tmp_path: Path) -> None:
     for message, columns in cases.items():
         pq.write_table(pa.table(columns), path)
         with pytest.raises(FormatError, match=message):
-            rows(files.read(path, Wanted()))
+            rows(files.read(path, ReadOptions()))
 
 
 def test_hdf5_of_somebody_else(worlds: Any, tmp_path: Path) -> None:
@@ -108,14 +107,14 @@ def test_hdf5_of_somebody_else(worlds: Any, tmp_path: Path) -> None:
         file["train"] = codes
         file["names"] = [f"n{i}" for i in range(600)]
         file["number"] = np.arange(600) * 3
-    assert rows(files.read(path, Wanted()))[7] == ("n7", codes[7].tobytes(), None)
-    assert rows(files.read(path, Wanted(key="number")))[7] == (21, codes[7].tobytes(), None)
+    assert rows(files.read(path, ReadOptions()))[7] == ("n7", codes[7].tobytes(), None)
+    assert rows(files.read(path, ReadOptions(key="number")))[7] == (21, codes[7].tobytes(), None)
     with pytest.raises(FormatError, match="has no dataset 'nobody'"):
-        files.read(path, Wanted(key="nobody"))
+        files.read(path, ReadOptions(key="nobody"))
     with h5py.File(path, "w") as file:
         file["train"] = codes.astype(np.float32)
     with pytest.raises(InputError, match="must be packed bytes"):
-        files.read(path, Wanted())
+        files.read(path, ReadOptions())
 
 
 @pytest.mark.parametrize("name", SUFFIX)
@@ -123,14 +122,14 @@ def test_damage_is_one_sentence(name: str, source: Local, worlds: Any, tmp_path:
     """A file with a byte changed, or cut short, gives what was written or is refused."""
     path, rng = tmp_path / f"x{SUFFIX[name]}", np.random.default_rng(0)
     files.write(name, path, source)
-    good, right = path.read_bytes(), rows(files.read(path, Wanted()))
+    good, right = path.read_bytes(), rows(files.read(path, ReadOptions()))
     sentences: list[str] = []
     for trial in range(60):
         raw = bytearray(good)
         raw[rng.integers(len(raw))] ^= 1 << rng.integers(8)
         path.write_bytes(raw if trial % 2 else good[: rng.integers(len(good))])
         try:
-            found = rows(files.read(path, Wanted()))
+            found = rows(files.read(path, ReadOptions()))
         except IschError as error:
             sentences.append(str(error))
         else:
@@ -156,5 +155,5 @@ def test_nothing_and_what_a_format_cannot_keep(tmp_path: Path) -> None:
 def test_the_other_order_of_bits(worlds: Any, tmp_path: Path) -> None:
     bits = np.unpackbits(worlds[64].codes, axis=1)
     np.save(tmp_path / "x.npy", np.packbits(bits, axis=1, bitorder="little"))
-    found = rows(Reversed(files.read(tmp_path / "x.npy", Wanted())))
+    found = rows(Reversed(files.read(tmp_path / "x.npy", ReadOptions())))
     assert [code for _, code, _ in found] == [code.tobytes() for code in worlds[64].codes]

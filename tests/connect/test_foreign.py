@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isch.connect.base import Source
-from isch.connect.sources import imported
-from isch.connect.wanted import Wanted
+from isch.connect.source import ReadOptions, Source
+from isch.connect.transfer import imported
 from isch.errors import FileError, FormatError, InputError, IschError, ParameterError
 
 
@@ -40,11 +39,11 @@ def test_faiss(kind: str, world: Any, tmp_path: Path) -> None:
     path, step = tmp_path / "x.faiss", 1 if kind == "flat" else 7
     faiss.write_index_binary(faiss_index(faiss, kind, world.codes), str(path))
     expected = {step * i: (code.tobytes(), None) for i, code in enumerate(world.codes)}
-    source = imported("faiss", [path], Wanted(60))
-    assert source.mark.n_bits == 60
+    source = imported("faiss", [path], ReadOptions(60))
+    assert source.tag.n_bits == 60
     assert rows(source) == expected
     with pytest.raises(InputError, match="its codes have 8 bytes; codes of 13 bits have 2"):
-        imported("faiss", [path], Wanted(13))
+        imported("faiss", [path], ReadOptions(13))
     good, rng = path.read_bytes(), np.random.default_rng(0)
     sentences: list[str] = []
     for trial in range(80):
@@ -52,14 +51,14 @@ def test_faiss(kind: str, world: Any, tmp_path: Path) -> None:
         raw[rng.integers(200 if trial % 3 else len(raw))] = rng.integers(256)
         path.write_bytes(raw if trial % 4 else good[: rng.integers(len(good))])
         try:
-            imported("faiss", [path], Wanted())
+            imported("faiss", [path], ReadOptions())
         except IschError as error:
             sentences.append(str(error))
     assert len(sentences) > 20
     assert not any("\n" in sentence for sentence in sentences)
     faiss.write_index(faiss.IndexFlatL2(8), str(path))
     with pytest.raises(FormatError, match="not a binary index of faiss"):
-        imported("faiss", [path], Wanted())
+        imported("faiss", [path], ReadOptions())
 
 
 def test_faiss_lists_in_another_file_are_not_read(tmp_path: Path) -> None:
@@ -73,33 +72,33 @@ def test_faiss_lists_in_another_file_are_not_read(tmp_path: Path) -> None:
     faiss.write_index_binary(index, str(path := tmp_path / "x.faiss"))
     (tmp_path / "lists").write_bytes(b"x")
     with pytest.raises(FormatError, match="x.faiss: expected an IVF index whose lists are in the file; got OnDisk"):
-        imported("faiss", [path], Wanted())
+        imported("faiss", [path], ReadOptions())
 
 
 def test_faiss_without_codes_in_rows(tmp_path: Path) -> None:
     faiss = pytest.importorskip("faiss")
     faiss.write_index_binary(faiss.IndexBinaryHash(64, 8), str(path := tmp_path / "x.faiss"))
     with pytest.raises(FormatError, match="x.faiss: expected a flat, IVF or HNSW index of faiss; got IndexBinaryHash"):
-        imported("faiss", [path], Wanted())
+        imported("faiss", [path], ReadOptions())
 
 
 def test_usearch_reads_only_what_isch_wrote(tmp_path: Path) -> None:
     (tmp_path / "x.usearch").write_bytes(b"of somebody else")
     with pytest.raises(FormatError, match="x.usearch.items is not beside it"):
-        imported("usearch", [tmp_path / "x.usearch"], Wanted())
+        imported("usearch", [tmp_path / "x.usearch"], ReadOptions())
 
 
 @pytest.mark.parametrize("name", ["faiss", "usearch", "parquet", "hdf5", "npy"])
 def test_a_file_that_is_not_there(name: str, tmp_path: Path) -> None:
     with pytest.raises(FileError, match="no such file"):
-        imported(name, [tmp_path / "x"], Wanted())
+        imported(name, [tmp_path / "x"], ReadOptions())
     assert not list(tmp_path.iterdir())
 
 
 def test_lancedb_that_is_not_there(tmp_path: Path) -> None:
     pytest.importorskip("lancedb", reason="the package lancedb is not installed")
     with pytest.raises(FileError, match="no such folder"):
-        imported("lancedb", [str(tmp_path / "x"), "photos"], Wanted())
+        imported("lancedb", [str(tmp_path / "x"), "photos"], ReadOptions())
     assert not list(tmp_path.iterdir())
 
 
@@ -122,18 +121,18 @@ def other(postgres: str, world: Any) -> str:
 
 def test_postgres(other: str, world: Any) -> None:
     place = [other, "my; DROP"]
-    found = rows(imported("postgres", place, Wanted(code="bi'ts")))
+    found = rows(imported("postgres", place, ReadOptions(code="bi'ts")))
     assert found[30][0] == world.codes[3].tobytes()
     assert {name: found[30][1][name] for name in ("title", "price")} == {"title": "t3", "price": 1.5}
-    found = rows(imported("postgres", place, Wanted(code="raw", key="title", n_bits=64)))
+    found = rows(imported("postgres", place, ReadOptions(code="raw", key="title", n_bits=64)))
     assert found["t3"][0] == world.codes[3].tobytes()
     with pytest.raises(FormatError, match="expected one column of codes .* it has bi'ts, raw"):
-        imported("postgres", place, Wanted())
+        imported("postgres", place, ReadOptions())
     with pytest.raises(ParameterError, match="unknown column of keys"):
-        imported("postgres", place, Wanted(code="raw", key="x; DROP TABLE"))
+        imported("postgres", place, ReadOptions(code="raw", key="x; DROP TABLE"))
     with pytest.raises(InputError, match="its codes have 64 bits; got 60"):
-        imported("postgres", place, Wanted(60, "bi'ts"))
+        imported("postgres", place, ReadOptions(60, "bi'ts"))
     with pytest.raises(IschError, match="'nobody' does not exist"):
-        imported("postgres", [other, "nobody"], Wanted(code="raw"))
+        imported("postgres", [other, "nobody"], ReadOptions(code="raw"))
     with pytest.raises(IschError, match="'nobody' does not exist"):
-        imported("postgres", [other, "nobody"], Wanted())
+        imported("postgres", [other, "nobody"], ReadOptions())

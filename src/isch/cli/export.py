@@ -13,7 +13,7 @@ from isch.cli.outputs import beside, claim
 from isch.errors import FileError, ParameterError
 
 if TYPE_CHECKING:
-    from isch.connect.base import Source
+    from isch.connect.source import Source
 
 FILES = ("npy", "hdf5", "parquet")
 PLACES = {  # which options say where codes are
@@ -79,9 +79,8 @@ def export(
     What an engine has already is brought up to date.
     """
     from isch.cli.progress import shown
-    from isch.connect.sources import opened
-    from isch.connect.transfer import export_file
-    from isch.connect.wanted import Wanted
+    from isch.connect.source import ReadOptions
+    from isch.connect.transfer import export_file, opened
 
     servers = {"--url": url, "--uri": uri, "--table": table, "--collection": collection}
     place = _place("--to", to, {"FILE": output} | servers)
@@ -89,7 +88,7 @@ def export(
         raise ParameterError(f"--kind: {to} has no kinds of index here; got {kind}")
     if output is not None:
         claim(output, [source], force=True)
-    with shown(), opened(source, Wanted(bits)) as codes:
+    with shown(), opened(source, ReadOptions(bits)) as codes:
         if to not in FILES:
             said = _into_engine(codes, to, place, kind, replace)
         else:
@@ -114,9 +113,8 @@ def import_(
 ) -> None:
     """Make an index from codes that exist in another engine or file."""
     from isch.cli.progress import shown
-    from isch.connect.sources import imported
-    from isch.connect.transfer import import_index
-    from isch.connect.wanted import Reversed, Wanted
+    from isch.connect.source import ReadOptions, Reversed
+    from isch.connect.transfer import import_index, imported
     from isch.encoder import Encoder
 
     servers = {"--url": url, "--uri": uri, "--table": table, "--collection": collection}
@@ -125,7 +123,7 @@ def import_(
         raise ParameterError(f"import {engine} has no columns; got --code or --key")
     claim(output, [path for path in (file, model) if path is not None], force=None)
     encoder = None if model is None else Encoder.load(model)
-    with shown(), imported(engine, place, Wanted(bits, code, key)) as codes:
+    with shown(), imported(engine, place, ReadOptions(bits, code, key)) as codes:
         count = import_index(codes if bit_order == "packbits" else Reversed(codes), output, encoder)
     done(f"{count} items imported from {codes.where}; next: isch search {quote(str(output))} QUERIES -k 10")
 
@@ -155,6 +153,6 @@ def _into_engine(source: "Source", to: str, place: list[Any], kind: str | None, 
     from isch.connect.transfer import export as stream
 
     options: dict[str, Any] = {"create": True, "replace": replace} | ({} if kind is None else {"kind": kind})
-    with engine(to)(*place, getattr(source, "model", None) or source.mark, **options) as store:
+    with engine(to)(*place, getattr(source, "model", None) or source.tag, **options) as store:
         count, there = stream(source, store), len(store)
     return f"{count} items exported to {store.where}{f'; there are {there} in all' if there != count else ''}"

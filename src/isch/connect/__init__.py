@@ -16,7 +16,7 @@ from isch.errors import unknown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from isch.connect.base import Store
+    from isch.connect.store import Store
 
 ENGINES = {  # name: class, whose module has the engine's name
     "local": "Local",

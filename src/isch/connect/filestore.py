@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch.codes import Codes, width
-from isch.connect.base import BATCH_ROWS, check_width, parsed
-from isch.connect.candidates import Candidate, EngineStore
 from isch.connect.sidecar import Ids, Row, Sidecar, remove
+from isch.connect.source import BATCH_ROWS, check_width, parsed
+from isch.connect.store import Candidate, EngineStore
 from isch.errors import FileError, FormatError, unknown
 from isch.files import check_writable, replacing
 from isch.locks import locked, note
@@ -29,7 +29,7 @@ from isch.search.reading import Batch
 
 
 class FileStore(EngineStore):
-    """Codes in an engine's own file; ``PATH.items`` beside it holds keys, metadata and the mark.
+    """Codes in an engine's own file; ``PATH.items`` beside it holds keys, metadata and the model tag.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class FileStore(EngineStore):
                 f"{self.path}: exists, but {self._beside.name} does not; expected a file that isch exported; "
                 "replace=True or --replace overwrites it"
             )
-        existing = Sidecar.mark_of(self._beside) if self._beside.exists() and not replace else None
+        existing = Sidecar.tag_of(self._beside) if self._beside.exists() and not replace else None
         super().__init__(encoder, n_bits, existing, create or replace)
         self._lock = ExitStack()
         self._sidecar = self._begun(replace) if existing is None else Sidecar(self._beside)
@@ -193,7 +193,7 @@ class FileStore(EngineStore):
                 self._lock.callback(file.unlink, missing_ok=True)
         remove(path)
         made = Sidecar(path)
-        made.create(self.mark)
+        made.create(self.tag)
         return made
 
     def _unlock(self) -> None:

@@ -1,4 +1,4 @@
-"""LanceDB: a table (key, numbered, code of uint8, metadata as JSON), the mark in its schema. Search is exact.
+"""LanceDB: a table (key, numbered, code of uint8, metadata as JSON), the model tag in its schema. Search is exact.
 
 LanceDB's Hamming distance works on whole bytes; padding bits are zero. Filters on metadata are applied here. When
 the connection to a remote database is lost, requests are made again, by LanceDB's client or here.
@@ -12,10 +12,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from isch.codes import Codes, width
-from isch.connect.base import BATCH_ROWS, check_width, parsed
-from isch.connect.candidates import Candidate, EngineStore
-from isch.connect.mark import Mark
 from isch.connect.remote import masked, retried
+from isch.connect.source import BATCH_ROWS, ModelTag, check_width, parsed
+from isch.connect.store import Candidate, EngineStore
 from isch.errors import FileError, FormatError, IschError, require
 from isch.search.catalog import Key
 from isch.search.filters import Where
@@ -134,16 +133,16 @@ class LanceDB(EngineStore):
             arrow.field("code", arrow.list_(arrow.uint8(), width(self.n_bits))),
             arrow.field("metadata", arrow.string()),
         ]
-        return arrow.schema(fields, metadata={b"isch": str(self.mark).encode()})
+        return arrow.schema(fields, metadata={b"isch": str(self.tag).encode()})
 
-    def _existing(self) -> Mark:
+    def _existing(self) -> ModelTag:
         schema = self._opened.schema
         if not set(_COLUMNS) <= set(schema.names):
             raise FormatError(
                 f"{self.where} exists with another shape: expected columns code, key, metadata, numbered; "
                 f"got {', '.join(sorted(schema.names))}; replace=True or --replace overwrites it"
             )
-        return Mark.parse((schema.metadata or {}).get(b"isch", b"").decode("utf-8", "replace"), self.where)
+        return ModelTag.parse((schema.metadata or {}).get(b"isch", b"").decode("utf-8", "replace"), self.where)
 
     def _others(self) -> list[str]:
         return self._call(self._names)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from isch.codes import Codes
-from isch.connect.base import Store
-from isch.connect.mark import Mark
+from isch.connect.source import ModelTag
+from isch.connect.store import Store
 from isch.distances import Distance
 from isch.encoder import Encoder
 from isch.search import rerank as reranking
@@ -53,7 +53,7 @@ class Local(Store):
         existing = None
         if os.path.lexists(path):
             with Index.open(path) as found:
-                existing = mark_of(found)
+                existing = tag_of(found)
         super().__init__(encoder, n_bits, None if replace else existing, create or replace)
         if replace and existing is not None:
             remove(Path(path))
@@ -106,6 +106,6 @@ class Local(Store):
         self.index.delete(keys, missing_ok=True)
 
 
-def mark_of(index: Index) -> Mark:
+def tag_of(index: Index) -> ModelTag:
     """Which model made the codes of an index."""
-    return Mark.of(index.encoder if index.has_model else None, index.n_bits)
+    return ModelTag.of(index.encoder if index.has_model else None, index.n_bits)

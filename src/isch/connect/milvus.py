@@ -1,4 +1,4 @@
-"""Milvus: a collection (id, code BINARY_VECTOR, metadata JSON), the mark in its description.
+"""Milvus: a collection (id, code BINARY_VECTOR, metadata JSON), the model tag in its description.
 
 Milvus wants lengths that are multiples of 8: the padding bits are zero on both sides. "flat" is BIN_FLAT, which is
 exact; "ivf" is BIN_IVF_FLAT, which is approximate and which Milvus Lite does not have. One search gives at most 16,384
@@ -18,10 +18,9 @@ from urllib.parse import quote, unquote
 import numpy as np
 
 from isch.codes import Codes, width
-from isch.connect.base import check_width, opening, parsed
-from isch.connect.candidates import Candidate, EngineStore
-from isch.connect.mark import Mark
 from isch.connect.remote import check_address, masked
+from isch.connect.source import ModelTag, check_width, parsed
+from isch.connect.store import Candidate, EngineStore, opening
 from isch.errors import FileError, FormatError, InputError, IschError, require, unknown
 from isch.forks import Lock
 from isch.search.catalog import Key
@@ -164,7 +163,7 @@ class Milvus(EngineStore):
         with self._translated():
             if replace:
                 self._client.drop_collection(self.name)
-            schema = self._client.create_schema(auto_id=False, description=str(self.mark))
+            schema = self._client.create_schema(auto_id=False, description=str(self.tag))
             schema.add_field("id", types.VARCHAR, is_primary=True, max_length=65_535)
             schema.add_field("code", types.BINARY_VECTOR, dim=8 * width(self.n_bits))
             schema.add_field("metadata", types.JSON)
@@ -186,7 +185,7 @@ class Milvus(EngineStore):
             found = self._client.describe_index(self.name, "code", timeout=CALL_SECONDS) or {}
         return "ivf" if found.get("index_type") == KINDS["ivf"] else "flat"
 
-    def _existing(self) -> Mark:
+    def _existing(self) -> ModelTag:
         with self._translated():
             found = self._client.describe_collection(self.name)
         names = sorted(field["name"] for field in found["fields"])
@@ -195,7 +194,7 @@ class Milvus(EngineStore):
                 f"{self.where} exists with another shape: expected fields code, id, metadata; got {', '.join(names)}; "
                 "replace=True or --replace overwrites it"
             )
-        return Mark.parse(found.get("description"), self.where)
+        return ModelTag.parse(found.get("description"), self.where)
 
     def _candidate(self, name: Any, fields: Any, distance: Any) -> Candidate:
         kind, _, key = str(name).partition(":")

@@ -1,21 +1,25 @@
-"""PostgreSQL with pgvector: a table (key, numbered, code bit(n), metadata jsonb), the mark in its comment.
+"""PostgreSQL with pgvector: a table (key, numbered, code bit(n), metadata jsonb), the model tag in its comment.
 
 ``numbered`` says whether the key is an integer. Distances are pgvector's ``<~>``. "exact" scans the table; "hnsw" adds
 an index with ``bit_hamming_ops``, which takes up to 64,000 bits.
+
+A table of somebody else needs a column of ``bit(n)`` or ``bytea``; what is beside it becomes keys and metadata.
 """
 
+import json
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from isch.codes import Codes
-from isch.connect.base import BATCH_ROWS, opening, parsed
-from isch.connect.candidates import Candidate, EngineStore
-from isch.connect.mark import FORMAT, Mark
 from isch.connect.pgserver import Server, from_bits, to_bits
-from isch.errors import FormatError, InputError, ParameterError, unknown
+from isch.connect.source import BATCH_ROWS, FORMAT, ModelTag, ReadOptions, Source, check_width, parsed
+from isch.connect.store import Candidate, EngineStore, opening
+from isch.errors import FileError, FormatError, InputError, ParameterError, unknown
 from isch.search.catalog import Key
-from isch.search.filters import Where
+from isch.search.filters import Where, tests
 from isch.search.reading import Batch
 
 KINDS = ("exact", "hnsw")
@@ -125,8 +129,6 @@ class Postgres(EngineStore):
             )
 
     def _nearest(self, codes: Codes, k: int, where: Where | None) -> list[list[Candidate]]:
-        from isch.connect.jsonb import condition
-
         sql, values = ("true", []) if where is None else condition(where)
         order = "code <~> %s::bit({bits})" if self.kind == "hnsw" else "code <~> %s::bit({bits}), key, numbered"
         query = self._sql(
@@ -171,10 +173,10 @@ class Postgres(EngineStore):
                     "PRIMARY KEY (key, numbered))"
                 )
             )
-            connection.execute(self._sql("COMMENT ON TABLE {table} IS {mark}", mark=str(self.mark)))
+            connection.execute(self._sql("COMMENT ON TABLE {table} IS {tag}", tag=str(self.tag)))
 
-    def _existing(self) -> Mark | None:
-        """The mark of the table, if there is one; refuses a table of another shape."""
+    def _existing(self) -> ModelTag | None:
+        """The tag of the table, if there is one; refuses a table of another shape."""
         columns = {name: kind.partition("(")[0] for name, kind in self._server.columns(self.name).items()}
         if not columns:
             return None
@@ -185,7 +187,7 @@ class Postgres(EngineStore):
             )
         quoted = self._server.quoted(self.name)
         comment = self._run("SELECT obj_description(to_regclass(%s), 'pg_class')", [quoted])[0][0]
-        return Mark.parse(comment, self.where)
+        return ModelTag.parse(comment, self.where)
 
     def _others(self) -> list[str]:
         found = self._run(
@@ -227,3 +229,121 @@ def _binary_rows(keys: Sequence[Key], codes: Codes, metadata: Sequence[str | Non
 
 def _listed(columns: dict[str, str]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in sorted(columns.items()))
+
+
+_INTEGERS = ("smallint", "integer", "bigint")
+
+
+class Table(Source):
+    """The codes of a table; the other columns are metadata."""
+
+    def __init__(self, url: str, table: str, options: ReadOptions) -> None:
+        self.where, self._table = f"table {table!r}", table
+        self._server = Server(url, self.where)
+        try:
+            columns = self._server.columns(table)
+            if not columns:
+                raise FileError(f"{self.where} does not exist")
+            codes = [name for name, kind in columns.items() if kind.partition("(")[0] in ("bit", "bytea")]
+            self._code = _column(options.code, "code", codes, self.where)
+            self._bytes = columns[self._code] == "bytea"
+            self._key = _key(options.key, columns, self._code, self.where)
+            self._integers = columns.get(self._key or "") in _INTEGERS
+            self.tag = ModelTag(self._length(columns[self._code], options))
+        except BaseException:
+            self._server.close()
+            raise
+
+    def __len__(self) -> int:
+        return int(self._server.run(self._sql("SELECT count(*) FROM {table}"))[0][0])
+
+    def batches(self) -> Iterator[Batch]:
+        """All items, some thousands at a time, as they are at one moment."""
+        code = "encode({code}, 'hex')" if self._bytes else "{code}::text"
+        key = "NULL" if self._key is None else "{key}" if self._integers else "{key}::text"
+        query = self._sql(f"SELECT {key}, {code}, (to_jsonb(t) - {{names}}::text[])::text FROM {{table}} t")
+        start = 0
+        for rows in self._server.stream(query, BATCH_ROWS):
+            keys, texts, notes = zip(*rows, strict=True)
+            self._refuse_nulls(keys, texts, start)
+            named: list[Key] = [*range(start, start + len(rows))] if self._key is None else [*keys]
+            yield Batch(named, self._codes(texts), [parsed(note, self.where) or None for note in notes], None)
+            start += len(rows)
+
+    def close(self) -> None:
+        """End the connection."""
+        self._server.close()
+
+    def _codes(self, texts: Any) -> Codes:
+        if not self._bytes:
+            return from_bits(texts, self.tag.n_bits, self.where)
+        return np.stack([check_width(bytes.fromhex(text), self.tag.n_bits, self.where) for text in texts])
+
+    def _refuse_nulls(self, keys: Any, texts: Any, start: int) -> None:
+        if None in texts:
+            raise FormatError(f"{self.where}: row {start + texts.index(None)} has no code")
+        if self._key is not None and None in keys:
+            raise FormatError(f"{self.where}: row {start + keys.index(None)} has no key")
+
+    def _length(self, kind: str, options: ReadOptions) -> int:
+        if not self._bytes:
+            n_bits = int(kind.partition("(")[2].rstrip(")") or 1)
+            if options.n_bits not in (None, n_bits):
+                raise InputError(f"{self.where}: its codes have {n_bits} bits; got {options.n_bits}")
+            return n_bits
+        first = self._server.run(self._sql("SELECT length({code}) FROM {table} LIMIT 1"))
+        if not first or not first[0][0]:
+            raise FormatError(f"{self.where}: the first row has no code")
+        return options.length(int(first[0][0]), self.where)
+
+    def _sql(self, text: str) -> Any:
+        key = self._key or self._code
+        names = self._server.literal([self._code, key])
+        return self._server.sql(text, self._table, code=self._code, key=key, names=names)
+
+
+def _column(asked: str | None, usual: str, candidates: list[str], where: str) -> str:
+    if asked is not None and asked not in candidates:
+        raise unknown(f"column of codes in {where}:", asked, candidates)
+    if asked is None and usual not in candidates and len(candidates) != 1:
+        raise FormatError(
+            f"{where}: expected one column of codes (bit or bytea), or --code to choose; "
+            f"it has {', '.join(candidates) or 'none'}"
+        )
+    return asked or (usual if usual in candidates else candidates[0])
+
+
+def _key(asked: str | None, columns: dict[str, str], code: str, where: str) -> str | None:
+    candidates = [name for name in columns if name != code]
+    if asked is not None and asked not in candidates:
+        raise unknown(f"column of keys in {where}:", asked, candidates)
+    return asked or next((name for name in ("key", "id") if name in candidates), None)
+
+
+Condition = tuple[str, list[Any]]
+
+
+def condition(where: Where) -> Condition:
+    """(SQL with placeholders, values) of a ``where``."""
+    parts = [_one(field, operator, value) for field, operator, value in tests(where)]
+    return " AND ".join(sql for sql, _ in parts) or "true", [value for _, values in parts for value in values]
+
+
+def _one(field: str, operator: str, value: Any) -> Condition:
+    if "\0" in field:
+        raise InputError(f"a where field must not contain NUL; got {field!r}")
+    if operator == "in":
+        options = [_equal(field, one) for one in value]
+        return "(" + (" OR ".join(sql for sql, _ in options) or "false") + ")", [v for _, vs in options for v in vs]
+    if operator == "!=":
+        sql, values = _equal(field, value)
+        return f"(jsonb_exists(metadata, %s) AND NOT {sql})", [field, *values]
+    if isinstance(value, str):
+        sql = f"(jsonb_typeof(metadata->%s) = 'string' AND (metadata->>%s) COLLATE \"C\" {operator} %s)"
+        return sql, [field, field, value]
+    number = "(CASE WHEN jsonb_typeof(metadata->%s) = 'number' THEN (metadata->>%s)::numeric END)"
+    return f"({number} {operator} %s) IS TRUE", [field, field, value]
+
+
+def _equal(field: str, value: Any) -> Condition:
+    return "coalesce(metadata->%s = %s::jsonb, false)", [field, json.dumps(value)]

@@ -1,4 +1,4 @@
-"""Everything about the items of a file engine but its own file: keys, codes, metadata, the mark. One SQLite file.
+"""Everything about the items of a file engine but its own file: keys, codes, metadata, the model tag. One SQLite file.
 
 It is the truth, the engine's file follows from it: a file that is missing, damaged or older is built again.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch.codes import Codes
-from isch.connect.mark import Mark
+from isch.connect.source import ModelTag
 from isch.errors import FileError, FormatError
 from isch.files import sync
 from isch.search.catalog import Key
@@ -54,17 +54,17 @@ class Sidecar:
                 raise
 
     @classmethod
-    def mark_of(cls, path: Path) -> Mark:
+    def tag_of(cls, path: Path) -> ModelTag:
         """Which model made the codes of a file."""
         with closing(cls(path)) as opened:
-            return Mark.parse(opened.fact("mark"), os.fspath(path))
+            return ModelTag.parse(opened.fact("mark"), os.fspath(path))
 
-    def create(self, mark: Mark) -> None:
+    def create(self, tag: ModelTag) -> None:
         """Make the tables of a new file."""
         with self.changing():
             for statement in _SCHEMA.split(";"):
                 self._connection.execute(statement)
-            self.note("mark", str(mark))
+            self.note("mark", str(tag))
 
     def fact(self, name: str) -> str | None:
         """A fact that was noted."""

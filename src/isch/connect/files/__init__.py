@@ -1,15 +1,14 @@
 """Files of codes with their keys and metadata: read as a source, and written from one.
 
-A format is a module of this package with ``read(path, wanted)``, which gives a ``Source``, and ``write(path, source)``,
-which writes one whole or not at all.
+A format is a module of this package with ``read(path, options)``, which gives a ``Source``, and
+``write(path, source)``, which writes one whole or not at all.
 """
 
 import importlib
 from pathlib import Path
 from typing import Any
 
-from isch.connect.base import Source
-from isch.connect.wanted import Wanted
+from isch.connect.source import ReadOptions, Source
 from isch.errors import FileError, InputError, unknown
 from isch.files import printable
 from isch.search.catalog import Key
@@ -18,13 +17,13 @@ FORMATS = {"npy": (".npy",), "hdf5": (".h5", ".hdf5"), "parquet": (".parquet",)}
 _SUFFIXES = {suffix: name for name, suffixes in FORMATS.items() for suffix in suffixes}
 
 
-def read(path: Path, wanted: Wanted, name: str | None = None) -> Source:
+def read(path: Path, options: ReadOptions, name: str | None = None) -> Source:
     """The codes in a file, by the name of its format or by its suffix."""
     if not path.exists():
         raise FileError(f"{printable(path)}: no such file")
     if name is None and path.suffix not in _SUFFIXES:
         raise unknown(f"format of codes of {printable(path)}:", path.suffix or "(none)", _SUFFIXES)
-    source: Source = _module(name or _SUFFIXES[path.suffix]).read(path, wanted)
+    source: Source = _module(name or _SUFFIXES[path.suffix]).read(path, options)
     return source
 
 

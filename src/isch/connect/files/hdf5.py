@@ -1,4 +1,4 @@
-"""Codes as an HDF5 file: datasets ``codes``, ``keys``, ``numbered`` and ``metadata``, the mark in ``isch``.
+"""Codes as an HDF5 file: datasets ``codes``, ``keys``, ``numbered`` and ``metadata``, the model tag in ``isch``.
 
 Strings have a fixed length and everything a checksum, as in feature files. In a file of somebody else the codes are its
 only matrix of bytes, or the one that is asked for; ``keys`` or ``names`` may name its rows.
@@ -13,9 +13,8 @@ import numpy as np
 
 from isch import features
 from isch.codes import check, width
-from isch.connect.base import BATCH_ROWS, Source, parsed
 from isch.connect.files import text
-from isch.connect.wanted import Wanted
+from isch.connect.source import BATCH_ROWS, ReadOptions, Source, parsed
 from isch.errors import FormatError, require
 from isch.features import dense, hdf5, hdf5_strings
 from isch.features.file import in_our_words
@@ -29,20 +28,20 @@ CHUNK = 1 << 20  # bytes
 class Hdf5Codes(Source):
     """The codes of an HDF5 file."""
 
-    def __init__(self, path: Path, wanted: Wanted) -> None:
+    def __init__(self, path: Path, options: ReadOptions) -> None:
         self._path, self.where = path, printable(path)
         with in_our_words(self.where, hdf5.KIND), self._file() as file:
             matrices = hdf5.matrices(file, path)
-            self._names = next((name for name in (wanted.key, "keys", "names") if name and name in file), None)
+            self._names = next((name for name in (options.key, "keys", "names") if name and name in file), None)
             self._ours = {"isch", "numbered", "metadata", "keys"} <= set(file)
-        if wanted.key is not None and self._names != wanted.key:
-            raise FormatError(f"{self.where}: has no dataset {wanted.key!r}")
-        member = wanted.code or ("codes" if "codes" in matrices else None)
+        if options.key is not None and self._names != options.key:
+            raise FormatError(f"{self.where}: has no dataset {options.key!r}")
+        member = options.code or ("codes" if "codes" in matrices else None)
         self._features = features.open(self.where if member is None else f"{self.where}::{member}")
         check(dense(self._features.read(0, 0), None), name=f"{self.where}: codes")
-        mark = hdf5.attachment(path, "isch") if self._ours else None
-        text = None if mark is None else mark.decode("utf-8", "replace")
-        self.mark = wanted.mark(text, self._features.shape[1], self.where)
+        tag = hdf5.attachment(path, "isch") if self._ours else None
+        text = None if tag is None else tag.decode("utf-8", "replace")
+        self.tag = options.tag(text, self._features.shape[1], self.where)
 
     def __len__(self) -> int:
         return len(self._features)
@@ -84,9 +83,9 @@ class Hdf5Codes(Source):
         return require("h5py", "formats").File(regular(self._path), "r")
 
 
-def read(path: Path, wanted: Wanted) -> Source:
+def read(path: Path, options: ReadOptions) -> Source:
     """An HDF5 file of codes."""
-    return Hdf5Codes(path, wanted)
+    return Hdf5Codes(path, options)
 
 
 def write(path: Path, source: Source) -> None:
@@ -97,13 +96,13 @@ def write(path: Path, source: Source) -> None:
         lengths = [max(n, *map(len, texts)) for n, texts in zip(lengths, _texts(batch, source.where), strict=True)]
         rows += len(batch.keys)
     columns = {
-        "codes": ((rows, width(source.mark.n_bits)), np.dtype(np.uint8)),
+        "codes": ((rows, width(source.tag.n_bits)), np.dtype(np.uint8)),
         "keys": ((rows,), h5py.string_dtype("utf-8", lengths[0])),
         "metadata": ((rows,), h5py.string_dtype("utf-8", lengths[1])),
         "numbered": ((rows,), np.dtype(np.uint8)),
     }
     with replacing(path) as temporary, h5py.File(temporary, "w", libver=("v110", "v110")) as file:
-        file.create_dataset("isch", data=np.frombuffer(str(source.mark).encode(), np.uint8), fletcher32=True)
+        file.create_dataset("isch", data=np.frombuffer(str(source.tag).encode(), np.uint8), fletcher32=True)
         made = [file.create_dataset(name, shape, **_layout(shape, kind)) for name, (shape, kind) in columns.items()]
         start = 0
         for batch in source.batches():

@@ -1,6 +1,6 @@
 """Codes as a ``.npy`` file, with keys as texts in ``x.names.npy``; keys 0, 1, 2, … need no such file.
 
-There is no room for metadata, nor for the mark of a model.
+There is no room for metadata, nor for a model tag.
 """
 
 from collections.abc import Iterator
@@ -11,10 +11,8 @@ from numpy.lib import format as layout
 
 from isch import features
 from isch.codes import check, width
-from isch.connect.base import BATCH_ROWS, Source
 from isch.connect.files import text
-from isch.connect.mark import Mark
-from isch.connect.wanted import Wanted
+from isch.connect.source import BATCH_ROWS, ModelTag, ReadOptions, Source
 from isch.features import dense
 from isch.files import printable, replacing
 from isch.search.catalog import Key
@@ -24,11 +22,11 @@ from isch.search.reading import Batch
 class FeatureCodes(Source):
     """Codes that a feature file holds as a matrix of bytes; its names are the keys."""
 
-    def __init__(self, source: str, wanted: Wanted) -> None:
+    def __init__(self, source: str, options: ReadOptions) -> None:
         self._features = features.open(source)
         self.where = self._features.where
         check(dense(self._features.read(0, 0), None), name=f"{self.where}: codes")
-        self.mark = Mark(wanted.length(self._features.shape[1], self.where))
+        self.tag = ModelTag(options.length(self._features.shape[1], self.where))
 
     def __len__(self) -> int:
         return len(self._features)
@@ -42,9 +40,9 @@ class FeatureCodes(Source):
             yield Batch(keys, np.asarray(block), [None] * len(keys), None)
 
 
-def read(path: Path, wanted: Wanted) -> Source:
+def read(path: Path, options: ReadOptions) -> Source:
     """A ``.npy`` file of codes."""
-    return FeatureCodes(printable(path), wanted)
+    return FeatureCodes(printable(path), options)
 
 
 def write(path: Path, source: Source) -> None:
@@ -60,7 +58,7 @@ def write(path: Path, source: Source) -> None:
     else:
         texts = (np.array(_texts(batch, source.where), f"S{longest}") for batch in source.batches())
         _write(names, f"|S{longest}", (rows,), texts)
-    _write(path, "|u1", (rows, width(source.mark.n_bits)), (batch.codes for batch in source.batches()))
+    _write(path, "|u1", (rows, width(source.tag.n_bits)), (batch.codes for batch in source.batches()))
 
 
 def _texts(batch: Batch, where: str) -> list[bytes]:

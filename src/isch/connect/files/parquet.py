@@ -1,4 +1,4 @@
-"""Codes as a Parquet file: columns ``key``, ``numbered``, ``code`` and ``metadata``, the mark in its schema.
+"""Codes as a Parquet file: columns ``key``, ``numbered``, ``code`` and ``metadata``, the model tag in its schema.
 
 A file of somebody else needs a column of codes, as bytes or as lists of uint8; one column may hold the keys, and the
 columns of texts, numbers and truth values beside them become metadata.
@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from isch.codes import Codes, width
-from isch.connect.base import BATCH_ROWS, Source, parsed
-from isch.connect.wanted import Wanted
+from isch.connect.source import BATCH_ROWS, ReadOptions, Source, parsed
 from isch.errors import FormatError, require, unknown
 from isch.features.arrow import valid
 from isch.features.file import in_our_words
@@ -30,7 +29,7 @@ OURS = ["key", "numbered", "code", "metadata"]
 class ParquetCodes(Source):
     """The codes of a Parquet file."""
 
-    def __init__(self, path: Path, wanted: Wanted) -> None:
+    def __init__(self, path: Path, options: ReadOptions) -> None:
         self.where = printable(path)
         with in_our_words(self.where, KIND):
             self._path = regular(path)
@@ -38,13 +37,13 @@ class ParquetCodes(Source):
             schema = file.schema_arrow
             self._rows = file.metadata.num_rows
             text = (schema.metadata or {}).get(b"isch")
-            self._ours = text is not None and set(OURS) <= set(schema.names) and wanted.code is wanted.key is None
-            self._code = _chosen(wanted.code, "code", [f.name for f in schema if _is_code(f.type)], self.where)
-            self._key = _key_column(wanted.key, [f.name for f in schema if _is_key(f.type)], self.where)
+            self._ours = text is not None and set(OURS) <= set(schema.names) and options.code is options.key is None
+            self._code = _chosen(options.code, "code", [f.name for f in schema if _is_code(f.type)], self.where)
+            self._key = _key_column(options.key, [f.name for f in schema if _is_key(f.type)], self.where)
             others = [f.name for f in schema if _is_value(f.type) and f.name not in (self._code, self._key)]
             self._columns = OURS if self._ours else [self._code, *([self._key] if self._key else []), *others]
             self._width = self._first_width(schema.field(self._code).type)
-            self.mark = wanted.mark(
+            self.tag = options.tag(
                 text.decode("utf-8", "replace") if text and self._ours else None, self._width, self.where
             )
 
@@ -111,18 +110,18 @@ class ParquetCodes(Source):
         return require("pyarrow.parquet", "formats").ParquetFile(self._path, page_checksum_verification=True)
 
 
-def read(path: Path, wanted: Wanted) -> Source:
+def read(path: Path, options: ReadOptions) -> Source:
     """A Parquet file of codes."""
     require("pyarrow", "formats")
-    return ParquetCodes(path, wanted)
+    return ParquetCodes(path, options)
 
 
 def write(path: Path, source: Source) -> None:
     """The four columns, with a checksum for each page."""
     arrow, pq = require("pyarrow", "formats"), require("pyarrow.parquet", "formats")
-    types = (arrow.string(), arrow.bool_(), arrow.list_(arrow.uint8(), width(source.mark.n_bits)), arrow.string())
+    types = (arrow.string(), arrow.bool_(), arrow.list_(arrow.uint8(), width(source.tag.n_bits)), arrow.string())
     fields = [arrow.field(name, kind) for name, kind in zip(OURS, types, strict=True)]
-    schema = arrow.schema(fields, metadata={b"isch": str(source.mark).encode()})
+    schema = arrow.schema(fields, metadata={b"isch": str(source.tag).encode()})
     with replacing(path) as temporary, pq.ParquetWriter(temporary, schema, write_page_checksum=True) as file:
         for batch in source.batches():
             notes = [None if note is None else json.dumps(note, ensure_ascii=False) for note in batch.metadata]

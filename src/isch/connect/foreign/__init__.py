@@ -1,1 +1,0 @@
-"""Codes that others put into their engines, as sources: one module per engine."""
