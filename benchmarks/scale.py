@@ -29,7 +29,7 @@ from products import Counter, Products
 
 from isch import codes as packed
 from isch.compute import memory
-from isch.hashing.plan import PROGRAM
+from isch.fitting.plan import PROGRAM
 
 FIGURE = report.DOCUMENT.parent / "figures" / "scale-size.svg"
 

@@ -18,7 +18,7 @@ from isch import codefiles, compute, features, progress
 from isch.codefiles import Encoder
 from isch.errors import FileError, InputError
 from isch.features import Features, dense
-from isch.hashing.plan import encoding_within
+from isch.hashing.projecting import encoding_within
 
 ROWS = np.random.default_rng(0).standard_normal((10_000, 12)).astype(np.float32)
 

@@ -23,15 +23,13 @@ import numpy as np
 from isch import codes as packed
 from isch import compute, progress
 from isch.codes import Codes
-from isch.compute import Size
-from isch.compute.work import NOMINAL
 from isch.encoder import Encoder
 from isch.errors import FileError, require
 from isch.features import Block, Features, Span
 from isch.features.file import in_our_words
 from isch.files import put, replacing, sync
-from isch.hashing.plan import encoding_within
-from isch.hashing.projecting import Encoding
+from isch.fitting import NOMINAL, Size
+from isch.hashing.projecting import Encoding, encoding_within
 from isch.locks import locked
 
 RECIPE, LOCK, STORE, DONE = "recipe.json", "lock", "store", "done"

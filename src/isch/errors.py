@@ -18,6 +18,8 @@ Each message is one sentence: what, where, expected, got.
 """
 
 import importlib
+import sys
+import warnings
 from collections.abc import Iterable
 from types import ModuleType
 
@@ -72,6 +74,16 @@ class MissingExtra(IschError, ImportError):
 
 class IschWarning(UserWarning):
     """The result is usable but probably not what was wanted."""
+
+
+def warn(message: str) -> None:
+    """Warn whoever called this package, at the line of the call."""
+    level = 2
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "isch":
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, IschWarning, stacklevel=level)
 
 
 def require(module: str, extra: str) -> ModuleType:

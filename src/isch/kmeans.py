@@ -48,11 +48,6 @@ def fit(X: Matrix, n_clusters: int, n_iter: int, rng: np.random.Generator) -> tu
     return distinct(centres, labels)
 
 
-def work(n_rows: int, n_features: int, n_clusters: int, n_iter: int) -> float:
-    """The flops of ``fit`` in products: each row with each centre, in each iteration."""
-    return 2.0 * n_rows * n_features * n_clusters * n_iter
-
-
 def assign(X: Matrix, centres: Matrix) -> Labels:
     """The nearest centre of each row; the lower number on ties."""
     labels: Labels = collect(Assignment.to(centres), X, np.empty(len(X), np.intp))

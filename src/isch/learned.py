@@ -70,6 +70,15 @@ def shortened(expected: Expected, learned: Mapping[str, Any], letter: str, size:
     }
 
 
+def n_bytes(learned: Mapping[str, Any]) -> int:
+    """Bytes of the arrays; sparse ones in CSR form."""
+    total = 0
+    for value in learned.values():
+        parts = (value.data, value.indices, value.indptr) if hasattr(value, "indptr") else (value,)
+        total += sum(part.nbytes for part in parts if hasattr(part, "nbytes"))
+    return total
+
+
 def check_range(name: str, numbers: NDArray[Any], stop: int) -> None:
     """Refuse numbers that are used to choose one of ``stop`` things and lie outside 0 … stop − 1."""
     if numbers.size and not (numbers.min() >= 0 and numbers.max() < stop):

@@ -100,6 +100,11 @@ class Learner(OutputMixin):
         """What ``save`` keeps: the attributes that end in an underscore."""
         return {name: value for name, value in vars(self).items() if name.endswith("_") and not name.startswith("_")}
 
+    def _forget(self) -> None:
+        """Remove what was learned."""
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
+
     @classmethod
     def _restore(cls, parameters: dict[str, Any], learned: dict[str, Any]) -> Self:
         """The learner with these parameters and learned attributes; refuses them if they do not fit together."""

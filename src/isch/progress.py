@@ -77,6 +77,7 @@ class Whole:
 
 _listener: ContextVar[Reporter | None] = ContextVar("isch_progress", default=None)
 _whole: ContextVar[Whole | None] = ContextVar("isch_progress_whole", default=None)
+_stage_label: ContextVar[str] = ContextVar("isch_progress_stage", default="")
 
 
 @contextmanager
@@ -102,6 +103,16 @@ def planned(stages: Iterable[tuple[str, float]]) -> Iterator[None]:
         _whole.reset(token)
 
 
+@contextmanager
+def stage(label: str) -> Iterator[None]:
+    """Give a label to the tasks inside this block that have none of their own."""
+    token = _stage_label.set(label)
+    try:
+        yield
+    finally:
+        _stage_label.reset(token)
+
+
 def listening() -> bool:
     """Whether somebody is told."""
     return _listener.get() is not None
@@ -113,17 +124,23 @@ def whole() -> Whole | None:
 
 
 def task(label: str, total: int, unit: str = "") -> AbstractContextManager[Advance]:
-    """A piece of work of ``total`` steps; yields the function that advances it."""
-    reporter, plan = _listener.get(), _whole.get()
-    if reporter is None:
+    """Begin a piece of work of ``total`` steps; yields the function that advances it.
+
+    Without a label, it is the work of the stage in which it begins; inside of that, or without a stage, it is silent.
+    """
+    reporter = _listener.get()
+    label = label or _stage_label.get()
+    if reporter is None or not label:
         return nullcontext(_ignore)
-    return reporter.task(label, total, unit) if plan is None else _stage(reporter, plan, label, total, unit)
+    return _shown(reporter, label, total, unit)
 
 
 @contextmanager
-def _stage(reporter: Reporter, plan: Whole, label: str, total: int, unit: str) -> Iterator[Advance]:
+def _shown(reporter: Reporter, label: str, total: int, unit: str) -> Iterator[Advance]:
     """A task that is also counted in the whole, before it is shown."""
-    with reporter.task(label, total, unit) as show, plan.stage(label, total) as count:
+    plan = _whole.get()
+    counted = nullcontext(_ignore) if plan is None else plan.stage(label, total)
+    with reporter.task(label, total, unit) as show, counted as count, stage(""):
 
         def advance(n: int) -> None:
             count(n)

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from isch.fitting import Fit
 from isch.hashing import belonging, neighbours, spectrum
 from isch.hashing.spectrum import Spectrum
 
+RUN = Fit(np.random.default_rng(0))
 EIGENVALUES = np.geomspace(60, 0.2, 24)
 SIGNAL = np.geomspace(3, 0.1, 24)
 
@@ -83,7 +85,7 @@ def test_rows_that_belong_together_come_closer_than_by_any_lambda_star(n_bits: i
     turn = np.linalg.qr(rng.standard_normal((24, 24)))[0].astype(np.float32)
     Z, labels = grouped(np.where(np.arange(24) < 6, 2.0, 0))
     Z = Z @ turn
-    learned = belonging.directions(Z, pairs(), n_bits, 1).W
+    learned = belonging.directions(RUN, Z, pairs(), n_bits, 1).W
     by_paper = [
         same_among_nearest(Z[:, :n_bits] * spectrum.weights(EIGENVALUES[:n_bits], star).astype(np.float32), labels)
         for star in (1, 8, 64, 512)
@@ -96,7 +98,7 @@ def test_longer_codes_take_more_of_the_paper_s_map() -> None:
     Z, f2 = grouped(SIGNAL)[0], spectrum.weights(EIGENVALUES, 7.0) ** 2
 
     def likeness(n_bits: int) -> float:
-        (A,) = belonging.maps(Z, pairs(), [24], n_bits)
+        (A,) = belonging.maps(RUN, Z, pairs(), [24], n_bits)
         M = A @ A.T
         return float(np.sum(M * np.diag(f2)) / np.linalg.norm(M) / np.linalg.norm(f2))
 
@@ -108,7 +110,7 @@ def test_rows_without_groups_have_nearly_the_paper_s_map() -> None:
     rng, f2 = np.random.default_rng(5), spectrum.weights(np.linspace(9, 3, 200), 5.0) ** 2
     flat = Spectrum(np.linspace(9, 3, 200), np.eye(200, dtype=np.float32), (200,), 1.0, 5.0, 200)
     Z = rng.standard_normal((3000, 200), np.float32)
-    (A,) = belonging.maps(Z, flat, [200], 64)
+    (A,) = belonging.maps(RUN, Z, flat, [200], 64)
     np.testing.assert_allclose(A @ A.T * (f2.sum() / np.trace(A @ A.T)), np.diag(f2), atol=0.1 * f2.max())
 
 
@@ -117,7 +119,7 @@ def test_directions_are_dealt_to_the_blocks(n_groups: int, n_blocks: int) -> Non
     """Each block has strong and weak directions, and all of them are there once."""
     found, Z = pairs(n_groups=n_groups), grouped(SIGNAL)[0]
     order = np.concatenate([np.arange(first, 24, n_groups) for first in range(n_groups)])
-    W, blocks = belonging.directions(np.ascontiguousarray(Z[:, order]), found, 12, n_blocks)
+    W, blocks = belonging.directions(RUN, np.ascontiguousarray(Z[:, order]), found, 12, n_blocks)
     assert W.shape == (24, 12)
     assert [block.stop - block.start for block in blocks] == [12 // n_blocks] * n_blocks
     spread = (Z @ W).var(axis=0)
@@ -125,14 +127,14 @@ def test_directions_are_dealt_to_the_blocks(n_groups: int, n_blocks: int) -> Non
         assert (np.diff(spread[block]) <= 0.2 * spread.max()).all()
     assert np.linalg.matrix_rank(W) == 12
     n_alike = 1 if n_groups == n_blocks else n_groups
-    maps = belonging.maps(np.ascontiguousarray(Z[:, order]), found, [12 // n_groups] * n_groups, 12, n_alike)
+    maps = belonging.maps(RUN, np.ascontiguousarray(Z[:, order]), found, [12 // n_groups] * n_groups, 12, n_alike)
     expected = np.concatenate([found.eigenvectors[:, at] @ A for at, A in zip(found.blocks, maps, strict=True)], axis=1)
     np.testing.assert_array_equal(W[:, np.lexsort(W)], expected[:, np.lexsort(expected)])
 
 
 def test_sampled_blocks_of_unequal_size_stay_apart() -> None:
     found = replace(pairs(), sizes=(9, 8, 7))
-    W, blocks = belonging.directions(grouped(SIGNAL)[0], belonging.grouped(found), 24, 3)
+    W, blocks = belonging.directions(RUN, grouped(SIGNAL)[0], belonging.grouped(RUN, found), 24, 3)
     assert [(block.start, block.stop) for block in blocks] == [(0, 8), (8, 16), (16, 23)]
     assert (W[9:, blocks[0]] == 0).all()
     assert (W[:9, blocks[1]] == 0).all()
@@ -140,7 +142,7 @@ def test_sampled_blocks_of_unequal_size_stay_apart() -> None:
 
 def test_many_eigenvectors_are_decomposed_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(belonging, "TOGETHER", 10)
-    assert belonging.grouped(pairs()).sizes == (8, 8, 8)
+    assert belonging.grouped(RUN, pairs()).sizes == (8, 8, 8)
 
 
 @pytest.mark.parametrize("n_groups", [2, 4])
@@ -150,7 +152,7 @@ def test_groups_trust_walks_as_much_as_all_directions_together(n_groups: int) ->
     order = np.concatenate([np.arange(first, 24, n_groups) for first in range(n_groups)])
 
     def likeness(found: Spectrum, rows: NDArray[np.float32], weights: NDArray[np.float64]) -> float:
-        (A, *_) = belonging.maps(rows, found, list(found.sizes), 512, len(found.sizes))
+        (A, *_) = belonging.maps(RUN, rows, found, list(found.sizes), 512, len(found.sizes))
         M, r = A @ A.T, len(A)
         return float(np.sum(np.diag(M) * weights[:r]) / np.linalg.norm(M) / np.linalg.norm(weights[:r]))
 
@@ -175,13 +177,13 @@ def test_noise_is_that_of_most_directions_and_never_zero() -> None:
 def test_few_or_equal_rows_get_the_paper_s_map() -> None:
     f = spectrum.weights(EIGENVALUES, 7.0)
     for Z in (grouped(np.ones(24), n=99)[0], np.ones((200, 24), np.float32)):
-        W, _ = belonging.directions(Z, pairs(), 16, 1)
+        W, _ = belonging.directions(RUN, Z, pairs(), 16, 1)
         np.testing.assert_allclose(W, np.diag(f)[:, :16], rtol=1e-6)
 
 
 @pytest.mark.parametrize("r", [1, 2, 3])
 def test_few_directions(r: int) -> None:
-    W, _ = belonging.directions(grouped(np.ones(r), n=200)[0], pairs(r), 16, 1)
+    W, _ = belonging.directions(RUN, grouped(np.ones(r), n=200)[0], pairs(r), 16, 1)
     assert W.shape == (r, r)
     assert np.isfinite(W).all()
 
@@ -190,7 +192,7 @@ def test_directions_are_repeated_and_do_not_depend_on_threads(monkeypatch: pytes
     Z, found = grouped(SIGNAL)[0], []
     for threads in ("1", "1", "3"):
         monkeypatch.setenv("ISCH_NUM_THREADS", threads)
-        found.append(belonging.directions(Z, pairs(), 12, 1).W)
+        found.append(belonging.directions(RUN, Z, pairs(), 12, 1).W)
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_array_equal(found[0], found[2])
 
@@ -198,6 +200,6 @@ def test_directions_are_repeated_and_do_not_depend_on_threads(monkeypatch: pytes
 def test_directions_hardly_depend_on_rounding_and_not_on_scale() -> None:
     Z = grouped(SIGNAL)[0]
     noise = 1 + np.float32(1e-6) * np.random.default_rng(2).standard_normal(Z.shape, np.float32)
-    first, shaken, large = (belonging.directions(rows, pairs(), 12, 1).W for rows in (Z, Z * noise, 8 * Z))
+    first, shaken, large = (belonging.directions(RUN, rows, pairs(), 12, 1).W for rows in (Z, Z * noise, 8 * Z))
     np.testing.assert_allclose(shaken @ shaken.T, first @ first.T, atol=1e-3 * np.abs(first @ first.T).max())
     np.testing.assert_allclose(64 * large @ large.T, first @ first.T, rtol=1e-4, atol=1e-5)

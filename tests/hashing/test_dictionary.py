@@ -3,6 +3,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from isch import features
+from isch.fitting import Fit
 from isch.hashing import dictionary
 from isch.hashing.dictionary import Tree
 
@@ -48,10 +49,10 @@ def test_atoms_that_are_equal_up_to_rounding_are_one() -> None:
 def test_hierarchical_atoms_are_means_in_the_original_space(kind: type) -> None:
     tree = Tree(n_branches=4, n_levels=2, projection_dim=10, min_split=None)
     source, mean = features.open(kind(X)), np.zeros(30)
-    atoms = dictionary.hierarchical(source, mean, tree, 10, rng())
+    atoms = dictionary.hierarchical(source, mean, tree, 10, run=Fit(rng()))
     np.testing.assert_allclose(np.linalg.norm(atoms, axis=1), 1, atol=1e-5)
     assert len(atoms) == 4 + 4 * 8
-    levels = dictionary._cluster(dictionary._proxies(source, mean, tree, g := rng()), tree, 10, g)
+    levels = dictionary.clusters(source, mean, tree, 10, run=Fit(rng()))
     for level, part in zip(levels, np.split(atoms, [4]), strict=True):
         plain = np.stack([X[level == c].mean(axis=0) for c in range(level.max() + 1)])
         np.testing.assert_allclose(part, plain / np.linalg.norm(plain, axis=1, keepdims=True), atol=1e-4)
@@ -59,12 +60,12 @@ def test_hierarchical_atoms_are_means_in_the_original_space(kind: type) -> None:
 
 def test_a_cluster_below_the_threshold_is_one_atom_only() -> None:
     tree = Tree(n_branches=6, n_levels=2, projection_dim=10, min_split=100_000)
-    assert len(dictionary.hierarchical(features.open(X), np.zeros(30), tree, 5, rng())) == 6
+    assert len(dictionary.hierarchical(features.open(X), np.zeros(30), tree, 5, run=Fit(rng()))) == 6
 
 
 def test_three_levels() -> None:
     tree = Tree(n_branches=2, n_levels=3, projection_dim=8, min_split=None)
-    atoms = dictionary.hierarchical(features.open(X), np.zeros(30), tree, 5, rng())
+    atoms = dictionary.hierarchical(features.open(X), np.zeros(30), tree, 5, run=Fit(rng()))
     assert len(atoms) == dictionary.tree_size(2, 3) == 2 + 2 * 4 + 2 * 4 * 8
 
 

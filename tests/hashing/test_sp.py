@@ -10,7 +10,8 @@ from scipy.sparse import csr_array
 import isch
 from isch import features
 from isch.errors import IschWarning
-from isch.hashing import pca
+from isch.fitting import Fit
+from isch.hashing import pca, sp
 from isch.hashing.sp import LANES, keep_largest, sparse_products
 
 
@@ -20,13 +21,11 @@ def X() -> NDArray[np.float64]:
     return np.asarray(rng.normal(size=(500, 20)) @ rng.normal(size=(20, 20)) + 1)
 
 
-def surrogate(X: NDArray[np.float64], n_bits: int, **parameters: float) -> NDArray[np.float64]:
-    hasher = isch.SP(n_bits=n_bits, n_iter=10, **parameters)
+def surrogate(X: NDArray[np.float64], n_bits: int, sparsity: float = 0.9, beta: float = 1.0) -> NDArray[np.float64]:
     opened = features.open(X)
-    basis = pca.principal(opened, min(n_bits, 20), np.random.default_rng(0))
-    Z = pca.project_rows(opened, np.arange(len(X)), basis)
-    learned: NDArray[np.float64] = hasher._learn(Z, basis, np.random.default_rng(1).normal(size=(n_bits, 20)))
-    return learned
+    basis = pca.principal(Fit(np.random.default_rng(0)), opened, min(n_bits, 20))
+    Z = pca.project(opened, basis)
+    return sp.learn(Z, basis, np.random.default_rng(1).normal(size=(n_bits, 20)), sparsity, beta, 10)
 
 
 @pytest.mark.parametrize(("n_bits", "sparsity"), [(8, 0.9), (8, 0.5), (20, 0.75), (50, 0.9)])

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from isch.fitting import Fit
 from isch.hashing import dictionary, spectrum
 
 
@@ -99,7 +100,7 @@ def test_dealing_gives_every_block_strong_and_weak_ones() -> None:
 
 
 def test_randomized_finds_the_leading_pairs() -> None:
-    ours, truth = spectrum.randomized(ATOMS, 8, rng()), spectrum.exact(ATOMS, 8)
+    ours, truth = spectrum.randomized(ATOMS, 8, run=Fit(rng())), spectrum.exact(ATOMS, 8)
     np.testing.assert_allclose(ours.eigenvalues, truth.eigenvalues, rtol=2e-2)
     cosines = np.linalg.svd(ours.eigenvectors[:, :6].T @ truth.eigenvectors, compute_uv=False)
     assert cosines.min() > 0.9
@@ -145,7 +146,7 @@ def test_more_bits_than_rank_get_as_many_pairs_as_there_are(n_bits: int, n_block
     gram = flat.T.astype(np.float64) @ flat
     for pairs in (
         spectrum.exact(flat, n_bits).dealt(n_blocks),
-        spectrum.randomized(flat, n_bits, rng()).dealt(n_blocks),
+        spectrum.randomized(flat, n_bits, run=Fit(rng())).dealt(n_blocks),
     ):
         V = pairs.eigenvectors.astype(np.float64)
         assert V.shape == (40, 20)

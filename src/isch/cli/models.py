@@ -46,9 +46,9 @@ def fit(
     from isch.cli.cluster import workers
     from isch.cli.info import model_facts
     from isch.cli.progress import shown
-    from isch.compute import checkpoint as stages
     from isch.describe.files import describer_of
     from isch.encoder import Encoder
+    from isch.fitting import checkpoint as stages
     from isch.hashing import hasher
 
     target = claim(output, [features], force)

@@ -8,8 +8,8 @@ from isch.cli.console import done, json_lines, say
 from isch.cli.progress import readable as time_in_words
 
 if TYPE_CHECKING:
-    from isch.compute import Stage
-    from isch.hashing.plan import Plan
+    from isch.fitting import Stage
+    from isch.fitting.plan import Plan
 
 HEADS = ("stage", "flops", "reads", "about")
 
@@ -28,8 +28,8 @@ def show(plan: "Plan", as_json: bool) -> None:
 def lines(plan: "Plan") -> Iterator[str]:
     """A line per stage, then the whole, memory, disk, and the speeds that were measured."""
     from isch.compute.memory import readable
-    from isch.compute.work import NOMINAL
-    from isch.hashing.plan import PROGRAM
+    from isch.fitting import NOMINAL
+    from isch.fitting.plan import PROGRAM
 
     rows = [_row(list(same), plan) for _, same in groupby(plan.stages)]
     label = f"learning, {plan.passes} passes"

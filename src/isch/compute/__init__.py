@@ -8,15 +8,12 @@ executors.py  who runs it: threads here, or somebody else
 cluster.py    the workers of a Dask cluster
 connection.py the connection to one
 memory.py     a bound on memory
-checkpoint.py finished stages on disk
 products.py   blocks of rows times a matrix
 sparse.py     the same for sparse rows, tile by tile
 rows.py       the passes that many methods share
-work.py       what work costs
-speeds.py     how fast it is done
 """
 
-from isch.compute import checkpoint, memory
+from isch.compute import memory
 from isch.compute.blas import single_threaded_blas
 from isch.compute.executors import Executor, Threads, using
 from isch.compute.passes import (
@@ -33,32 +30,24 @@ from isch.compute.passes import (
     run,
 )
 from isch.compute.products import times
-from isch.compute.rows import TOO_LARGE, load, load_work, mean, mean_work, refuse_constant, row_sum, sample
+from isch.compute.rows import TOO_LARGE, load, mean, refuse_constant, row_sum, sample
 from isch.compute.threads import at_most, n_threads, parallel, together
-from isch.compute.work import EIGH_FLOPS, SVD_FLOPS, Size, Stage
 
 __all__ = [
-    "EIGH_FLOPS",
-    "SVD_FLOPS",
     "TOO_LARGE",
     "Arrays",
     "Executor",
     "Job",
     "Pass",
     "Reduction",
-    "Size",
-    "Stage",
     "Sum",
     "Threads",
     "at_most",
     "block_rows",
-    "checkpoint",
     "collect",
     "iterate",
     "load",
-    "load_work",
     "mean",
-    "mean_work",
     "memory",
     "n_threads",
     "parallel",

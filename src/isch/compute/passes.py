@@ -12,7 +12,7 @@ after the other, ``collect`` writes one row of results for each row of features.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -37,7 +37,7 @@ def block_rows(n_features: int) -> int:
 class Pass(ABC, Generic[P]):
     """What is done to each block of rows. Write one as a frozen dataclass."""
 
-    label: ClassVar[str] = ""  # the name in progress displays; without one it is not shown
+    label: ClassVar[str] = ""  # the name in progress displays; by default that of the stage it is the work of
 
     @property
     def notices(self) -> bool:
@@ -223,15 +223,10 @@ def _job(work: Pass[P], rows: Features | NDArray[Any]) -> Job[P]:
 @contextmanager
 def _watched(job: Job[P]) -> Iterator[progress.Advance]:
     """Progress of a job; files that have changed are refused, and a block that is not finite is explained."""
-    label = job.work.label
     job.features.check()
     try:
-        with progress.task(label, len(job.features), "rows") if label else nullcontext(_unseen) as advance:
+        with progress.task(job.work.label, len(job.features), "rows") as advance:
             yield advance
     except NotFinite:
         refuse_unfinite(job.features)
         raise
-
-
-def _unseen(_: int) -> None:
-    """Progress of a pass without a label."""

@@ -5,10 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from isch.compute import checkpoint, memory
-from isch.compute.passes import Arrays, Pass, Sum, block_rows, collect, iterate, run
-from isch.compute.threads import n_threads
-from isch.compute.work import Size, Stage
+from isch.compute import memory
+from isch.compute.passes import Arrays, Pass, Sum, collect, iterate, run
 from isch.errors import InputError
 from isch.features import Block, Features, Subset, dense, finite
 
@@ -17,13 +15,8 @@ TOO_LARGE = "values exceed the range of single precision (3.4e38); expected smal
 
 def mean(features: Features) -> NDArray[np.float64]:
     """The mean row."""
-    (found,) = checkpoint.stage("mean", None, lambda: (run(RowSum(features.shape[1]), features)[0] / len(features),))
-    return found
-
-
-def mean_work(size: Size) -> Stage:
-    """What ``mean`` costs: one pass over all n rows."""
-    return Stage("mean", read=size.bytes(), kept=8 * size.columns)
+    (total,) = run(RowSum(features.shape[1]), features)
+    return np.asarray(total / len(features))
 
 
 def sample(features: Features, n: int, rng: np.random.Generator) -> NDArray[np.intp]:
@@ -38,13 +31,6 @@ def load(features: Features, rows: NDArray[np.intp], mean: NDArray[np.float64]) 
     out: NDArray[np.float32] = memory.empty((len(rows), features.shape[1]), np.float32)
     collect(Centring(mean, features.where), Subset(features, rows), out)
     return out
-
-
-def load_work(size: Size, rows: int) -> Stage:
-    """What ``load`` costs: s rows of d values in single precision, by way of double precision."""
-    values, block = rows * size.columns, block_rows(size.columns) * size.columns
-    held = n_threads() * 12 * block
-    return Stage("loading", read=size.bytes(rows), array=4 * values, memory=held, moved=48 * values)
 
 
 def refuse_constant(features: Features) -> None:
@@ -64,8 +50,6 @@ class RowSum(Sum):
 
     n_features: int
 
-    label = "mean"
-
     def zero(self) -> Arrays:
         return (np.zeros(self.n_features),)
 
@@ -79,8 +63,6 @@ class Centring(Pass[NDArray[np.float32]]):
 
     mean: NDArray[np.float64]
     where: str
-
-    label = "loading"
 
     def block(self, block: Block, _: int) -> NDArray[np.float32]:
         centred = (dense(block, np.float64) - self.mean).astype(np.float32)

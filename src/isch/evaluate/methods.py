@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from isch import codes as packed
-from isch import hashing
+from isch import fitting, hashing
 from isch.codes import Codes
 from isch.distances import HAMMING
 from isch.errors import ParameterError, unknown
@@ -16,9 +16,8 @@ from isch.evaluate import peers
 from isch.evaluate.prepare import Material
 from isch.evaluate.rankers import AngleRanker, AsymmetricRanker, CodeRanker, search_floats
 from isch.evaluate.ranking import Ranker
-from isch.evaluate.sharing import Shared, sharing
+from isch.evaluate.sharing import Shared
 from isch.features import Features
-from isch.hashing.isch import ISCH
 
 RANKINGS = ("own", "hamming", "asymmetric", "real")  # codes by the hasher's own distance, by Hamming, by real-valued
 # queries; or no codes at all: the real values whose signs they are, by angle
@@ -56,8 +55,9 @@ class HasherMethod:
         self._ranking = given.pop("ranking", "own")
         if "random_state" in hashing.method(name)._get_param_names():
             given["random_state"] = seed
-        made = hashing.hasher(name, n_bits=n_bits, **given)
-        self._hasher = sharing(made, shared) if isinstance(made, ISCH) else made
+        self._hasher = hashing.hasher(name, n_bits=n_bits, **given)
+        self._shared = shared
+        self.saved: dict[str, float] = {}  # seconds of training that sharing saved, by name
         self._codes: Codes = np.empty((0, packed.width(n_bits)), np.uint8)
 
     def adopt(self, other: "Method") -> None:
@@ -66,7 +66,15 @@ class HasherMethod:
             self._hasher, self._codes = other._hasher, other._codes
 
     def fit(self, database: Features) -> None:
-        self._hasher.fit(database)
+        steps = self._shared.steps
+        wall = steps.saved_wall
+        cpu = steps.saved_cpu
+        with fitting.sharing(steps):
+            self._hasher.fit(database)
+        self.saved = {
+            "training_seconds": steps.saved_wall - wall,
+            "training_cpu_seconds": steps.saved_cpu - cpu,
+        }
 
     def add(self, material: Material) -> None:
         self._codes = self._hasher.transform(material.database)
@@ -85,11 +93,6 @@ class HasherMethod:
 
     def search(self, k: int) -> int:
         return self._ranker.search(k)
-
-    @property
-    def saved(self) -> dict[str, float]:
-        """Seconds of training that sharing saved, by name."""
-        return getattr(self._hasher, "saved", {})
 
     @property
     def learned(self) -> dict[str, float]:

@@ -1,8 +1,8 @@
 """The contract of every hashing method: a scikit-learn transformer from features to packed codes.
 
-A method implements ``_fit(features)``, which sets attributes ending in ``_``, and ``_projector()``, which returns a
-callable from a block of rows to the real numbers whose signs are the bits. Opening, checking, streaming, packing and
-saving are written once, here.
+A method implements ``_fit(features, run)``, which returns the attributes it learns (fitting/steps.py), and
+``_projector()``, which returns a callable from a block of rows to the real numbers whose signs are the bits. Opening,
+checking, streaming, packing and saving are written once, here.
 """
 
 import importlib
@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from isch import codes, compute, distances, learned, progress
 from isch import features as feature_sources
 from isch.codes import Codes
-from isch.compute import Size, Stage
 from isch.errors import InputError, ParameterError
 from isch.features import Features
-from isch.hashing.plan import Plan, encoding_within, plan
-from isch.hashing.projecting import Encoding, Linear, Projecting, Projector
+from isch.fitting import DryRun, Fit, Run, Size, Sized, Stage
+from isch.fitting import checkpoint as checkpoints
+from isch.fitting.plan import Plan, Work, plan
+from isch.hashing.projecting import Encoding, Linear, Projecting, Projector, encoding_within
 from isch.lazy import issparse
 from isch.learned import Array, Expected, Optional
 from isch.learner import Learner
@@ -79,15 +80,21 @@ class Hasher(Learner):
             A parameter or the data cannot be used: fewer than two rows, all rows equal, or values that are not
             finite.
         """
-        features = self._learnable(X)
+        learner = copy(self)
+        learner._forget()
+        features = learner._learnable(X)
         recipe = {"method": self.name, "revision": self.revision, "features": features.version()}
-        stages = compute.checkpoint.at(checkpoint, recipe | {"parameters": self.get_params()})
         with compute.memory.bounded(memory):
-            work = plan(self, features, given=memory is not None, checkpoint=checkpoint, measured=False)
+            work = learner._plan(features, given=memory is not None, checkpoint=checkpoint, measured=False)
             work.refuse()
-            with stages, progress.planned(work.weights()):
+            with (
+                checkpoints.at(checkpoint, recipe | {"parameters": self.get_params()}) as stages,
+                progress.planned(work.weights()),
+            ):
                 compute.refuse_constant(features)
-                self._fit(features)
+                found = learner._fit(features, Fit(self._rng(), stages))
+        # only now, so that a fit that fails leaves what was learned before
+        self.__dict__ = vars(learner) | found
         return self
 
     def plan(
@@ -115,9 +122,10 @@ class Hasher(Learner):
         Plan
             Its stages with their flops and bytes, memory, disk, an estimate of the time, and what cannot work.
         """
-        features = copy(self)._learnable(X)
+        learner = copy(self)
+        features = learner._learnable(X)
         with compute.memory.bounded(memory):
-            found = plan(self, features, given=memory is not None, checkpoint=checkpoint, measured=measured)
+            found = learner._plan(features, given=memory is not None, checkpoint=checkpoint, measured=measured)
         return found if output is None else found.saved_to(Path(output))
 
     def transform(self, X: Any, *, exact: bool = True, memory: str | int | None = None) -> Codes:
@@ -239,8 +247,8 @@ class Hasher(Learner):
             attributes["feature_names_in_"] = np.array(names, object)
         return sizes
 
-    def _fit(self, features: Features) -> None:
-        """Learn from checked features of at least two rows."""
+    def _fit(self, features: Features, run: Run) -> dict[str, Any]:
+        """Learn from checked features of at least two rows, step by step; returns the learned attributes by name."""
         raise NotImplementedError
 
     def _check_size(self, features: Features) -> None:
@@ -248,17 +256,19 @@ class Hasher(Learner):
         if len(features) < 2:
             raise InputError(f"{features.where}: n_samples = 1; {self._label} needs at least 2 rows to learn from")
 
-    def _work(self, size: Size) -> list[Stage]:
-        """What ``_fit`` costs: its stages in their order, under the labels that progress shows."""
-        raise NotImplementedError
+    def _plan(self, features: Features, *, given: bool, checkpoint: Any, measured: bool) -> Plan:
+        """Make the plan of ``_fit`` by a dry run."""
+        size = Size.of(features)
+        dry = DryRun()
+        found: Any = copy(self)
+        found.__dict__ |= self._fit(Sized(features.shape, features.dtype), dry)  # type: ignore[arg-type]
+        what = f"{self._label} of {self.n_bits} bits"
+        work = Work(what, self.n_bits, tuple(dry.stages), self._encoding_work(size), learned.n_bytes(found._learned()))
+        return plan(work, features, given=given, checkpoint=checkpoint, measured=measured)
 
     def _encoding_work(self, size: Size) -> Stage:
         """What encoding costs: by default, a product with a matrix (d, m)."""
         return Stage("encoding", 2.0 * size.rows * size.columns * self.n_bits, read=size.bytes())
-
-    def _model_bytes(self, size: Size) -> float:
-        """About how large the model is: by default, a mean and a matrix (d, m)."""
-        return 8 * size.columns + 4 * size.columns * self.n_bits
 
     def _projector(self) -> Projector:
         """A callable from a block of rows to the values (rows, n_bits) whose signs are the bits; it must pickle."""
@@ -316,19 +326,6 @@ class LinearHasher(Hasher):
     projection_: NDArray[np.float32]  # L
     scales_: NDArray[np.float32]  # of the columns of L, and
     weight_bits_: int  # the bits of each of its weights; both only where they are rounded
-
-    def fit(
-        self,
-        X: Any,
-        y: None = None,
-        *,
-        memory: str | int | None = None,
-        checkpoint: str | os.PathLike[str] | None = None,
-    ) -> Self:
-        """Learn from features: an array, a sparse matrix, a Dask array, a path, or an open ``Features``."""
-        super().fit(X, y, memory=memory, checkpoint=checkpoint)
-        self.__dict__ = {name: value for name, value in vars(self).items() if name not in ("scales_", "weight_bits_")}
-        return self
 
     def compressed(self, bits: int = 4, data: Any = None) -> Self:
         from isch.hashing.compressed import compressed

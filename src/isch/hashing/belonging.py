@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch import progress
-from isch.compute import EIGH_FLOPS, Stage, n_threads, single_threaded_blas
+from isch.compute import n_threads, single_threaded_blas
+from isch.fitting import EIGH_FLOPS, Run, Sized, Stage, step
 from isch.hashing import neighbours, pca, spectrum
 from isch.hashing.blocks import Directions, bits_of
 from isch.hashing.neighbours import Graph, Matrix
@@ -44,13 +45,13 @@ SLAB_ROWS = 1024
 Square = NDArray[np.float64]
 
 
-def grouped(pairs: Spectrum) -> Spectrum:
+def grouped(run: Run, pairs: Spectrum) -> Spectrum:
     """The eigenpairs dealt to groups that can be decomposed in reasonable time; sampled blocks stay as they are."""
     few = len(pairs.eigenvalues) <= TOGETHER or len(pairs.sizes) > 1
-    return pairs if few else pairs.dealt(math.ceil(len(pairs.eigenvalues) / TOGETHER))
+    return pairs if few else run(spectrum.dealt, pairs, math.ceil(len(pairs.eigenvalues) / TOGETHER))
 
 
-def directions(Z: Matrix, pairs: Spectrum, n_bits: int, n_blocks: int) -> Directions:
+def directions(run: Run, Z: Matrix, pairs: Spectrum, n_bits: int, n_blocks: int) -> Directions:
     """W for codes of ``n_bits`` bits.
 
     Parameters
@@ -73,30 +74,93 @@ def directions(Z: Matrix, pairs: Spectrum, n_bits: int, n_blocks: int) -> Direct
     counts = [min(len(part), size) for part, size in zip(bits_of(n_bits, n_groups), pairs.sizes, strict=True)]
     sampled, dealt = n_groups == n_blocks, [len(part) for part in bits_of(sum(counts), n_blocks)]
     blocks = slices(counts if sampled else dealt)
+    learned = maps(run, Z, pairs, counts, n_bits, 1 if sampled else n_groups)
+    return Directions(run(mapped, pairs, learned, blocks), blocks)
+
+
+@step(gives=lambda pairs, learned, blocks: Sized((len(pairs.eigenvectors), blocks[-1].stop)))
+def mapped(pairs: Spectrum, learned: list[Matrix], blocks: list[slice]) -> Matrix:
+    """W: the eigenvectors times the map of each group, dealt to the blocks."""
+    n_groups, n_blocks = len(pairs.sizes), len(blocks)
     starts = np.array([block.start for block in blocks])
-    W = np.empty((len(pairs.eigenvectors), sum(counts)), np.float32)
-    learned = maps(Z, pairs, counts, n_bits, 1 if sampled else n_groups)
+    W = np.empty((len(pairs.eigenvectors), blocks[-1].stop), np.float32)
     for number, (group, found) in enumerate(zip(pairs.blocks, learned, strict=True)):
         turn = np.arange(found.shape[1]) * n_groups + number
         into = starts[turn % n_blocks] + turn // n_blocks
         for rows in (slice(start, start + SLAB_ROWS) for start in range(0, len(W), SLAB_ROWS)):
             W[rows, into] = pairs.eigenvectors[rows, group] @ found
-    return Directions(W, blocks)
+    return W
 
 
-def maps(Z: Matrix, pairs: Spectrum, counts: Sequence[int], n_bits: int, n_alike: int = 1) -> list[Matrix]:
+def maps(run: Run, Z: Matrix, pairs: Spectrum, counts: Sequence[int], n_bits: int, n_alike: int = 1) -> list[Matrix]:
     """Of each group, from the coordinates of its eigenvectors to ``count`` new ones, strongest first (r, count).
 
     Groups that share out the directions are ``n_alike``: each knows as large a part of what walks explain.
     """
-    f, spread = spectrum.weights(pairs.eigenvalues, pairs.level), variances(Z)
-    groups = list(zip(pairs.blocks, counts, strict=True))
-    if len(Z) < LEAST_ROWS or not spread.any():
-        return [np.diag(f[group]).astype(np.float32)[:, :count] for group, count in groups]
-    graph = neighbours.nearest_graph(strongest(Z * f.astype(np.float32)))
-    noise, found = noise_of(spread), list[Matrix]()
-    with single_threaded_blas(), progress.task("what belongs together", len(groups), "groups") as advance:
-        for group, count in groups:
+    if len(Z) < LEAST_ROWS or not run(any_varies, Z):
+        return run(paper_maps, pairs, counts)
+    return run(kernel_maps, run(graph_of, Z, pairs), Z, pairs, counts, n_bits, n_alike)
+
+
+@step(gives=lambda Z: True)
+def any_varies(Z: Matrix) -> bool:
+    """Whether rows differ at all."""
+    return bool(variances(Z).any())
+
+
+def _map_sizes(pairs: Spectrum, counts: Sequence[int]) -> list[Sized]:
+    return [Sized(both) for both in zip(pairs.sizes, counts, strict=True)]
+
+
+@step(gives=_map_sizes)
+def paper_maps(pairs: Spectrum, counts: Sequence[int]) -> list[Matrix]:
+    """The paper's map, with λ* at the level of the spectrum."""
+    f = spectrum.weights(pairs.eigenvalues, pairs.level)
+    groups = zip(pairs.blocks, counts, strict=True)
+    return [np.diag(f[group]).astype(np.float32)[:, :count] for group, count in groups]
+
+
+def _graph_cost(Z: Matrix, pairs: Spectrum) -> Stage:
+    n, rank = Z.shape
+    width = min(rank, WIDTH)
+    compared = 4 * n * (2 * rank + width + 2 * neighbours.SCORED_ROWS * n_threads())
+    return Stage(products=2.0 * n**2 * width, memory=compared, moved=4.0 * n**2)
+
+
+@step("neighbours", cost=_graph_cost, gives=lambda Z, pairs: None)
+def graph_of(Z: Matrix, pairs: Spectrum) -> Graph:
+    """The graph of neighbours by the paper's map, in the directions that vary most."""
+    f = spectrum.weights(pairs.eigenvalues, pairs.level)
+    return neighbours.nearest_graph(strongest(Z * f.astype(np.float32)))
+
+
+def _kernel_cost(graph: Graph, Z: Matrix, pairs: Spectrum, counts: Sequence[int], n_bits: int, n_alike: int) -> Stage:
+    n, rank = Z.shape
+    n_groups = len(counts)
+    size = rank / n_groups
+    return Stage(
+        # in double precision, covariances by their halves
+        products=n_groups * (4.0 * n * size**2 + 16.0 * size**3),
+        solving=n_groups * (2 * EIGH_FLOPS + 5.0) * size**3,
+        memory=4 * n * (rank + 3 * size) + 8 * (SLAB_ROWS * size + 8 * size**2),
+        moved=AVERAGED * 2.0 * neighbours.count(n) * n * 4 * rank,
+    )
+
+
+@step(
+    "what belongs together",
+    cost=_kernel_cost,
+    gives=lambda graph, Z, pairs, counts, n_bits, n_alike: _map_sizes(pairs, counts),
+)
+def kernel_maps(
+    graph: Graph, Z: Matrix, pairs: Spectrum, counts: Sequence[int], n_bits: int, n_alike: int
+) -> list[Matrix]:
+    """The map of each group for what walks on the graph say."""
+    f = spectrum.weights(pairs.eigenvalues, pairs.level)
+    noise = noise_of(variances(Z))
+    found = list[Matrix]()
+    with single_threaded_blas(), progress.task("", len(counts), "groups") as advance:
+        for group, count in zip(pairs.blocks, counts, strict=True):
             C, K = moments(graph, Z[:, group])
             of_walks, explained = walked(C, K, noise)
             M = trust(n_alike * explained) * scaled(of_walks, C)
@@ -104,19 +168,6 @@ def maps(Z: Matrix, pairs: Spectrum, counts: Sequence[int], n_bits: int, n_alike
             found.append(components(M, C, count))
             advance(1)
     return found
-
-
-def work(n_rows: int, rank: int) -> list[Stage]:
-    """What ``directions`` costs for n rows and so many eigenvectors."""
-    n, width = min(n_rows, SAMPLE_ROWS), min(rank, WIDTH)
-    compared = 4 * n * (2 * rank + width + 2 * neighbours.SCORED_ROWS * n_threads())
-    graph = Stage("neighbours", 2.0 * n**2 * width, memory=compared, moved=4.0 * n**2)
-    n_groups = math.ceil(rank / TOGETHER)
-    size, averaged = rank / n_groups, AVERAGED * 2.0 * neighbours.count(n) * n * 4 * rank
-    products = n_groups * (4.0 * n * size**2 + 16.0 * size**3)  # in double precision, covariances by their halves
-    held = 4 * n * (rank + 3 * size) + 8 * (SLAB_ROWS * size + 8 * size**2)
-    solving = n_groups * (2 * EIGH_FLOPS + 5.0) * size**3
-    return [graph, Stage("what belongs together", products, solving, memory=held, moved=averaged)]
 
 
 def variances(Z: Matrix) -> Vector:

@@ -1,19 +1,20 @@
 """Step 3 of ISCH block by block: R of the coordinates of each block, and the map L = W R of all bits."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isch import compute
+from isch.features import Features
+from isch.fitting import Run, Size, Sized, Stage, Step, step
+from isch.hashing import diagnostics, dictionary
+from isch.hashing.projecting import Linear, Projecting
 from isch.hashing.rotation import Rotation
 
-Learn = Callable[..., Rotation]  # rotation.learn, nested.learn or levels.learn
+Learn = Step[..., Rotation]  # rotation.learn, nested.learn or levels.learn
 Matrix = NDArray[np.float32]
-Rng = np.random.Generator
 
 
 class Directions(NamedTuple):
@@ -29,7 +30,8 @@ class Turned:
 
     projection: Matrix  # L (d, m)
     thresholds: NDArray[np.float32] | None  # of the bits, where they are not zero
-    signs: NDArray[np.bool_]  # the bits of the rows learned from
+    balance: NDArray[np.float32]  # the share of ones of each bit
+    correlation: float  # between two bits
     errors: list[list[float]]  # of each block
     block_size: int  # bits of the first block
 
@@ -39,30 +41,74 @@ def bits_of(n_bits: int, n_blocks: int) -> list[NDArray[np.intp]]:
     return np.array_split(np.arange(n_bits), n_blocks)
 
 
-def learn(found: Directions, Z: Matrix, how: Learn, n_iter: int, n_bits: int, rng: Rng) -> Turned:
+def learn(run: Run, found: Directions, Z: Matrix, how: Learn, n_iter: int, n_bits: int) -> Turned:
     """Learn R of each block from coordinates Z = (X − μ) W."""
+    parts = bits_of(n_bits, len(found.blocks))
+    rotations = []
+    for number, (block, bits) in enumerate(zip(found.blocks, parts, strict=True), 1):
+        one = how.named(f"rotation {number} of {len(parts)}")
+        rotations.append(run(one, run(coordinates, Z, block), n_iter, n_bits=len(bits)))
+    return run(turned, found, Z, rotations, n_bits)
+
+
+@step(gives=lambda Z, block: Sized((len(Z), block.stop - block.start)))
+def coordinates(Z: Matrix, block: slice) -> Matrix:
+    """The columns of a block."""
+    return np.ascontiguousarray(Z[:, block])
+
+
+def _sizes(found: Directions, Z: Matrix, rotations: list[Rotation], n_bits: int) -> Turned:
+    L: Any = Sized((len(found.W), n_bits))
+    limits: Any = None if rotations[0].thresholds is None else Sized((n_bits,))
+    balance: Any = Sized((n_bits,))
+    return Turned(L, limits, balance, 0.0, [], 0)
+
+
+@step(gives=_sizes)
+def turned(found: Directions, Z: Matrix, rotations: list[Rotation], n_bits: int) -> Turned:
+    """L = W R, and what the codes of Z look like."""
     W, columns = found
-    projection, thresholds = np.empty((len(W), n_bits), np.float32), np.zeros(n_bits, np.float32)
+    parts = bits_of(n_bits, len(columns))
+    projection = np.empty((len(W), n_bits), np.float32)
+    thresholds = np.zeros(n_bits, np.float32)
     signs = compute.memory.empty((len(Z), n_bits), np.bool_)
-    errors, parts = list[list[float]](), bits_of(n_bits, len(columns))
-    for number, (block, bits) in enumerate(zip(columns, parts, strict=True), 1):
-        coordinates = np.ascontiguousarray(Z[:, block])
-        label = f"rotation {number} of {len(parts)}"
-        learned = partial(how, coordinates, n_iter, rng, label=label, n_bits=len(bits))
-        R, falling, *limits = _stage(label, rng, learned)
+    for block, bits, rotation in zip(columns, parts, rotations, strict=True):
+        R = rotation.matrix.astype(np.float32)
         projection[:, bits] = W[:, block] @ R
-        thresholds[bits] = limits[0] if limits else 0
-        signs[:, bits] = coordinates @ R >= thresholds[bits]
-        errors.append(falling.tolist())
-    return Turned(projection, thresholds if thresholds.any() else None, signs, errors, len(parts[0]))
+        thresholds[bits] = 0 if rotation.thresholds is None else rotation.thresholds
+        signs[:, bits] = coordinates(Z, block) @ R >= thresholds[bits]
+    balance, correlation = diagnostics.bit_statistics(signs)
+    diagnostics.warn_of_collapse(balance)
+    errors = [rotation.errors for rotation in rotations]
+    limits = thresholds if thresholds.any() else None
+    return Turned(projection, limits, balance, correlation, errors, len(parts[0]))
 
 
-def _stage(label: str, rng: Rng, learned: Callable[[], Rotation]) -> tuple[NDArray[Any], ...]:
-    """(R, errors) and thresholds if there are any, or what an earlier run left of them."""
+def _project_cost(rows: Features, mean: NDArray[np.float64], W: Matrix) -> Stage:
+    size = Size.of(rows)
+    values = size.rows * W.shape[1]
+    # the signs of the bits take another quarter of the values
+    return Stage(products=2.0 * size.columns * values, read=size.bytes(), array=5 * values)
 
-    def arrays() -> tuple[NDArray[Any], ...]:
-        found = learned()
-        limits = () if found.thresholds is None else (found.thresholds.astype(np.float32),)
-        return found.matrix.astype(np.float32), np.array(found.errors, np.float64), *limits
 
-    return compute.checkpoint.stage(label.replace(" ", "-"), rng, arrays)
+@step("projecting", cost=_project_cost, gives=lambda rows, mean, W: Sized((len(rows), W.shape[1])))
+def project(rows: Features, mean: NDArray[np.float64], W: Matrix) -> Matrix:
+    """Z = (X − μ) W."""
+    Z: Matrix = compute.memory.empty((len(rows), W.shape[1]), np.float32)
+    compute.collect(Projecting(Linear(mean, W), rows.where), rows, Z)
+    return Z
+
+
+@step(gives=lambda Z: Z)
+def unit_scaled(Z: Matrix) -> Matrix:
+    """Z times a power of two, in place."""
+    return dictionary.unit_scale(Z)
+
+
+@step(gives=lambda Z, W, n_bits: (Z, W, 1.0))
+def unit_mean_square(Z: Matrix, W: Matrix, n_bits: int) -> tuple[Matrix, Matrix, float]:
+    """Scale Z and W in place so that bits have a mean square of 1, which makes errors comparable: (Z, W, scale)."""
+    scale = np.float32(1 / np.sqrt(np.einsum("ij,ij->", Z, Z, dtype=np.float64) / (len(Z) * n_bits)))
+    Z *= scale
+    W *= scale
+    return Z, W, float(scale)

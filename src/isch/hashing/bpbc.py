@@ -6,16 +6,17 @@ one of size d × m. It equals the code of the Kronecker product R₁ ⊗ R₂.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isch import compute, progress
+from isch import compute, fitting, progress
 from isch.errors import InputError
 from isch.features import Block, Features, dense
+from isch.fitting import SVD_FLOPS, Run, Size, Sized, Stage, step
 from isch.hashing.base import Hasher
 from isch.hashing.projecting import Projector, centred
 from isch.hashing.rotation import procrustes, random
@@ -25,6 +26,7 @@ from isch.parameters import BITS, POSITIVE
 CHUNK_BYTES = 1 << 20  # of rows multiplied together, so that they stay in a core's cache
 
 Pair = tuple[int, int]
+Learned = tuple[NDArray[np.float64], NDArray[np.float64], list[float]]  # R₁, R₂, objective of each round
 
 
 class BPBC(Hasher):
@@ -100,43 +102,24 @@ class BPBC(Hasher):
         code_shape = _checked("code_shape", self.code_shape, self.n_bits, "n_bits")
         return choose_shapes(d, self.n_bits, shape, code_shape)
 
-    def _work(self, size: compute.Size) -> list[compute.Stage]:
-        if not self.learn:
-            return [compute.mean_work(size)]
-        rows, (shape, code_shape) = min(size.rows, self.max_samples), self._shapes(size.columns)
-        (d1, d2), (c1, c2) = shape, code_shape
-        solving = self.n_iter * compute.SVD_FLOPS * (d1 * c1 * min(d1, c1) + d2 * c2 * min(d2, c2))
-        round_ = 2.0 * d2 * c1 * (d1 + 2 * c2) + 2.0 * d1 * c2 * (d2 + c1)
-        held = 4 * rows * (2 * size.columns + self.n_bits)
-        learned = compute.Stage("bilinear projections", self.n_iter * rows * round_, solving, memory=held)
-        orders = 2 if self.code_shape is None and turnable(shape, code_shape) else 1
-        loading = replace(compute.load_work(size, rows), memory=4 * rows * size.columns)
-        return [compute.mean_work(size), loading, *[learned] * orders]
-
-    def _encoding_work(self, size: compute.Size) -> compute.Stage:
+    def _encoding_work(self, size: Size) -> Stage:
         (d1, d2), (c1, c2) = self._shapes(size.columns)
         cheaper = 2.0 * min(d1 * c2 * (d2 + c1), d2 * c1 * (d1 + c2))
-        return compute.Stage("encoding", size.rows * cheaper, read=size.bytes())
+        return Stage("encoding", size.rows * cheaper, read=size.bytes())
 
-    def _model_bytes(self, size: compute.Size) -> float:
-        return 8 * size.columns + 4 * sum(d * c for d, c in zip(*self._shapes(size.columns), strict=True))
-
-    def _fit(self, features: Features) -> None:
+    def _fit(self, features: Features, run: Run) -> dict[str, Any]:
         shape, code_shape = self._shapes(features.shape[1])
-        rng = self._rng()
-        self.mean_ = compute.mean(features)
-        left, right = start(shape, code_shape, rng)
-        trace: list[float] = []
-        if self.learn:
-            X = compute.load(features, compute.sample(features, self.max_samples, rng), self.mean_)
-            X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-            starts = [(left, right)]
-            if self.code_shape is None and turnable(shape, code_shape):
-                starts.append(start(shape, code_shape[::-1], rng))
-            found = [learn(X, *one, self.n_iter) for one in starts]
-            left, right, trace = min(found, key=lambda one: quantization_error(X, one[0], one[1]))
-        self.left_, self.right_ = left.astype(np.float32), right.astype(np.float32)
-        self.objective_ = np.array(trace, np.float64)
+        mean = run(fitting.mean, features)
+        starts = [run(start, shape, code_shape)]
+        if not self.learn:
+            left, right = starts[0]
+            return {"mean_": mean} | run(_learned, left, right, [])
+        X = run(rows_of_unit_length, run(fitting.load, run(fitting.draw, features, self.max_samples), mean))
+        if self.code_shape is None and turnable(shape, code_shape):
+            starts.append(run(start, shape, code_shape[::-1]))
+        found = [run(learn, X, left, right, self.n_iter) for left, right in starts]
+        left, right, trace = run(nearest_to_codes, X, found)
+        return {"mean_": mean} | run(_learned, left, right, trace)
 
     def _check_learned(self, attributes: dict[str, Any]) -> dict[str, Any]:
         sizes = super()._check_learned(attributes)
@@ -170,6 +153,23 @@ class Bilinear:
         return out
 
 
+@step(gives=lambda X: X)
+def rows_of_unit_length(X: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Divide each row by its length, in place."""
+    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    return X
+
+
+@step(gives=lambda left, right, trace: {"left_": Sized(left.shape), "right_": Sized(right.shape)})
+def _learned(left: NDArray[np.float64], right: NDArray[np.float64], trace: list[float]) -> dict[str, NDArray[Any]]:
+    """Return the learned attributes."""
+    return {
+        "left_": left.astype(np.float32),
+        "right_": right.astype(np.float32),
+        "objective_": np.array(trace, np.float64),
+    }
+
+
 def bilinear(X: NDArray[Any], left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
     """R₁ᵀ X R₂ of each matrix, in the cheaper order."""
     (d1, c1), (d2, c2) = left.shape, right.shape
@@ -178,12 +178,22 @@ def bilinear(X: NDArray[Any], left: NDArray[Any], right: NDArray[Any]) -> NDArra
     return np.asarray(((left.T @ X).reshape(-1, d2) @ right).reshape(len(X), c1, c2))
 
 
-def learn(
-    X: NDArray[np.float32], left: NDArray[np.float64], right: NDArray[np.float64], n_iter: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64], list[float]]:
+def _cost(X: NDArray[np.float32], left: NDArray[np.float64], right: NDArray[np.float64], n_iter: int) -> Stage:
+    rows, d = X.shape
+    (d1, c1), (d2, c2) = left.shape, right.shape
+    round_ = 2.0 * d2 * c1 * (d1 + 2 * c2) + 2.0 * d1 * c2 * (d2 + c1)
+    return Stage(
+        products=n_iter * rows * round_,
+        solving=n_iter * SVD_FLOPS * (d1 * c1 * min(d1, c1) + d2 * c2 * min(d2, c2)),
+        memory=4 * rows * (2 * d + c1 * c2),
+    )
+
+
+@step("bilinear projections", cost=_cost, gives=lambda X, left, right, n_iter: (left, right, []))
+def learn(X: NDArray[np.float32], left: NDArray[np.float64], right: NDArray[np.float64], n_iter: int) -> Learned:
     """(R₁, R₂, objective of each round): B = sign(R₁ᵀ X R₂), then R₂ for given B and R₁, then R₁."""
     rows, trace = X.reshape(len(X), -1), list[float]()
-    with progress.task("bilinear projections", n_iter, "iterations") as advance:
+    with progress.task("", n_iter, "iterations") as advance:
         for _ in range(n_iter):
             parts, values, bits = zip(
                 *compute.iterate(RightStep(left.astype(np.float32), right.astype(np.float32)), rows), strict=True
@@ -196,6 +206,10 @@ def learn(
     return left, right, trace
 
 
+@step(
+    gives=lambda shape, code_shape: tuple(Sized(both, np.float64) for both in zip(shape, code_shape, strict=True)),
+    random=True,
+)
 def start(shape: Pair, code_shape: Pair, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Random (R₁, R₂) with orthonormal columns, or rows where there are more bits than a side has."""
     left, right = (random(rows, rng, columns) for rows, columns in zip(shape, code_shape, strict=True))
@@ -212,6 +226,12 @@ def quantization_error(X: NDArray[np.float32], left: NDArray[np.float64], right:
     """Σ ‖B − R₁ᵀ X R₂‖² over the rows of X."""
     (total,) = compute.run(SquaredErrors(left.astype(np.float32), right.astype(np.float32)), X)
     return float(total[0])
+
+
+@step(gives=lambda X, found: found[0])
+def nearest_to_codes(X: NDArray[np.float32], found: list[Learned]) -> Learned:
+    """Return the projections with the smallest quantisation error."""
+    return min(found, key=lambda one: quantization_error(X, one[0], one[1]))
 
 
 @dataclass(frozen=True)

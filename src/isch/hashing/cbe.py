@@ -6,7 +6,7 @@ in the Fourier domain each frequency of r has its own exact solution.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -14,8 +14,9 @@ import numpy as np
 import scipy.fft
 from numpy.typing import NDArray
 
-from isch import compute, progress
+from isch import compute, fitting, progress
 from isch.features import Block, Features, dense
+from isch.fitting import Run, Size, Sized, Stage, step
 from isch.hashing import pca
 from isch.hashing.base import Hasher
 from isch.hashing.projecting import Projector, centred
@@ -86,30 +87,24 @@ class CBE(Hasher):
         super()._check_size(features)
         pca.check_limit(self._label, self.n_bits, features.shape[1])
 
-    def _work(self, size: compute.Size) -> list[compute.Stage]:
-        rows = min(size.rows, self.max_samples)
-        loading = replace(compute.load_work(size, rows), memory=8 * rows * size.columns)
-        solving = (3 * self.n_iter + 1) * rows * transform_flops(size.columns)
-        learned = compute.Stage("circulant matrix", solving=solving, memory=8 * rows * size.columns)
-        return [compute.mean_work(size), *([loading, learned] if self.learn else [])]
+    def _encoding_work(self, size: Size) -> Stage:
+        return Stage("encoding", solving=2 * size.rows * transform_flops(size.columns), read=size.bytes())
 
-    def _encoding_work(self, size: compute.Size) -> compute.Stage:
-        return compute.Stage("encoding", solving=2 * size.rows * transform_flops(size.columns), read=size.bytes())
-
-    def _model_bytes(self, size: compute.Size) -> float:
-        return 16 * size.columns
-
-    def _fit(self, features: Features) -> None:
+    def _fit(self, features: Features, run: Run) -> dict[str, Any]:
         d = features.shape[1]
-        rng = self._rng()
-        self.mean_ = compute.mean(features)
-        self.flips_ = rng.choice(np.array([-1, 1], np.float32), d)
-        column, errors = rng.standard_normal(d), list[float]()
+        mean = run(fitting.mean, features)
+        flips, column = run(start, d)
+        errors = list[float]()
         if self.learn:
-            X = compute.load(features, compute.sample(features, self.max_samples, rng), self.mean_) * self.flips_
-            X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-            column, errors = learn(X, column, self.n_bits, self.regularisation, self.n_iter)
-        self.column_, self.errors_ = column.astype(np.float32), np.array(errors, np.float64)
+            sample = run(fitting.draw, features, self.max_samples)
+            X = run(flipped, run(fitting.load, sample, mean), flips)
+            column, errors = run(learn, X, column, self.n_bits, self.regularisation, self.n_iter)
+        return {
+            "mean_": mean,
+            "flips_": flips,
+            "column_": run(single, column),
+            "errors_": np.asarray(errors, np.float64),
+        }
 
     def _check_learned(self, attributes: dict[str, Any]) -> dict[str, Any]:
         sizes = super()._check_learned(attributes)
@@ -152,6 +147,32 @@ def circulant_products(X: NDArray[np.float32], spectrum: Spectra, count: int) ->
     return out
 
 
+@step(gives=lambda d: (Sized((d,)), Sized((d,), np.float64)), random=True)
+def start(d: int, *, rng: np.random.Generator) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Draw (the diagonal of D, r)."""
+    return rng.choice(np.array([-1, 1], np.float32), d), rng.standard_normal(d)
+
+
+@step(gives=lambda X, flips: X)
+def flipped(X: NDArray[np.float32], flips: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return D x of each row, at unit length."""
+    X = X * flips
+    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    return X
+
+
+@step(gives=lambda column: Sized(column.shape))
+def single(column: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return r in single precision."""
+    return column.astype(np.float32)
+
+
+def _cost(X: NDArray[np.float32], column: NDArray[np.float64], n_bits: int, weight: float, n_iter: int) -> Stage:
+    """Three Fourier transforms of each row per round; X is there twice."""
+    return Stage(solving=(3 * n_iter + 1) * len(X) * transform_flops(len(column)), memory=8 * len(X) * len(column))
+
+
+@step("circulant matrix", cost=_cost, gives=lambda X, column, *_: (column, []))
 def learn(
     X: NDArray[np.float32], column: NDArray[np.float64], n_bits: int, regularisation: float, n_iter: int
 ) -> tuple[NDArray[np.float64], list[float]]:
@@ -163,7 +184,7 @@ def learn(
     power = compute.run(Power(d), X)[0] / d
     spectrum = np.fft.rfft(column)
     errors: list[float] = []
-    with progress.task("circulant matrix", n_iter, "iterations") as advance:
+    with progress.task("", n_iter, "iterations") as advance:
         for _ in range(n_iter):
             correlation = compute.run(Correlation(spectrum.astype(np.complex64), d, n_bits), X)[0] / d
             spectrum = best_spectrum(power, correlation, regularisation)

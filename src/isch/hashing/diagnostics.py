@@ -1,12 +1,12 @@
 """Statistics of a fitted model and its codes, and a warning when bits carry no information."""
 
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isch.errors import IschWarning
+from isch.errors import warn
+from isch.fitting import step
 
 STATISTIC_ROWS = 4096
 STATISTIC_BITS = 4096
@@ -26,6 +26,7 @@ def bit_statistics(bits: NDArray[np.bool_]) -> tuple[NDArray[np.float32], float]
     return balance.astype(np.float32), off_diagonal / max(1, pairs)
 
 
+@step(gives=lambda eigenvectors, blocks: 0.0)
 def block_overlap(eigenvectors: NDArray[np.float32], blocks: Sequence[slice]) -> float:
     """How much of the first block's span the other blocks repeat on average, from 0 (orthogonal) to 1 (the same)."""
     first, *others = (eigenvectors[:, block] for block in blocks)
@@ -37,9 +38,7 @@ def warn_of_collapse(balance: NDArray[np.float32]) -> None:
     """Warn about bits that hardly ever change."""
     stuck = int(((balance < 0.001) | (balance > 0.999)).sum())
     if stuck:
-        warnings.warn(
+        warn(
             f"{stuck} of {len(balance)} bits are the same for at least 999 of 1000 rows and carry no information; "
-            "a shorter code would be as good",
-            IschWarning,
-            stacklevel=5,
+            "a shorter code would be as good"
         )

@@ -7,14 +7,16 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isch import compute, progress
-from isch.compute import checkpoint, memory
+from isch import compute, fitting, progress
+from isch.compute import memory
+from isch.errors import InputError, warn
 from isch.features import Block, Features, dense
+from isch.fitting import ARRAY, ARRAYS, Run, Size, Sized, Stage, step
 from isch.lazy import Lazy, issparse, sparse
 
 if TYPE_CHECKING:
@@ -39,59 +41,119 @@ class Tree:
     min_split: int | None  # clusters with fewer rows are not split; None: fewer rows than parts
 
 
+def _kmeans_cost(X: NDArray[np.float32], n_atoms: int, n_iter: int) -> Stage:
+    """k-means in the original space."""
+    s, d = X.shape
+    held = 3 * 4 * n_atoms * d + 4 * compute.n_threads() * compute.block_rows(d) * n_atoms
+    return Stage(products=kmeans_flops(s, d, n_atoms, n_iter), memory=held, moved=n_iter * s * (4.0 * n_atoms + 8 * d))
+
+
+def kmeans_flops(n_rows: int, n_features: int, n_clusters: int, n_iter: int) -> float:
+    """Of products: each row with each centre, in each iteration."""
+    return 2.0 * n_rows * n_features * n_clusters * n_iter
+
+
+@step("k-means", cost=_kmeans_cost, gives=lambda X, n_atoms, n_iter: Sized((n_atoms, X.shape[1])), random=True)
 def flat(X: NDArray[np.float32], n_atoms: int, n_iter: int, rng: np.random.Generator) -> Atoms:
     """The k-means centres of centred rows. May scale the rows in place."""
     centres, _ = kmeans.fit(unit_scale(X), n_atoms, n_iter, rng)
     return normalise(centres)
 
 
-def flat_work(size: compute.Size, n_atoms: int, n_iter: int) -> list[compute.Stage]:
-    """What loading s rows and ``flat`` cost: k-means in the original space."""
-    s, d, _ = size
-    products, moved = 2.0 * s * d * n_atoms * n_iter, n_iter * s * (4.0 * n_atoms + 8 * d)
-    kept = 4 * n_atoms * d
-    held = 3 * kept + 4 * compute.n_threads() * compute.block_rows(d) * n_atoms
-    return [compute.load_work(size, s), compute.Stage("k-means", products, memory=held, kept=kept, moved=moved)]
+@step("atoms", kept=ARRAY, shared=True)
+def learn_flat(features: Features, mean: NDArray[np.float64], n_atoms: int, n_iter: int, *, run: Run) -> Atoms:
+    """Learn a flat dictionary: k-means of all rows, which are loaded for it."""
+    return run(flat, run(fitting.load, features, mean), n_atoms, n_iter)
 
 
-def hierarchical(
-    features: Features, mean: NDArray[np.float64], tree: Tree, n_iter: int, rng: np.random.Generator
-) -> Atoms:
+@step("tree", shared=True)
+def hierarchical(features: Features, mean: NDArray[np.float64], tree: Tree, n_iter: int, *, run: Run) -> Atoms:
     """The centres of all levels of a hierarchical k-means.
 
     Each level clusters a new random projection of the rows. The atom of a cluster is the mean of its rows in the
     original space.
     """
-    levels = checkpoint.stage(
-        "clusters", rng, lambda: tuple(_cluster(_proxies(features, mean, tree, rng), tree, n_iter, rng))
-    )
+    levels = run(clusters, features, mean, tree, n_iter)
+    return run(atoms_of, features, mean, levels, tree)
+
+
+@step("clusters", kept=ARRAYS)
+def clusters(
+    features: Features, mean: NDArray[np.float64], tree: Tree, n_iter: int, *, run: Run
+) -> tuple[NDArray[np.intp], ...]:
+    """Find the label of every row at each level. A cluster that is not split stays one cluster at the next level."""
+    Y = run(proxies, features, mean, tree)
+    levels = [run(first_level, Y[0], tree, n_iter)]
+    for h in range(1, tree.n_levels):
+        split = further_level.named(f"splitting, level {h + 1}")
+        levels.append(run(split, Y[h], levels[-1], tree, h, n_iter))
+    return tuple(levels)
+
+
+def _level_cost(Y: NDArray[np.float32], tree: Tree, h: int, n_iter: int) -> Stage:
+    """About the same work at each level, of twice as many parts; the proxies of all levels are in memory."""
+    s, width = Y.shape
+    products = kmeans_flops(s, width, tree.n_branches, n_iter) * 2**h
+    return Stage(products=products, memory=4 * s * width * (tree.n_levels + 1), moved=8.0 * s * width * n_iter)
+
+
+@step(
+    "k-means",
+    cost=lambda Y, tree, n_iter: _level_cost(Y, tree, 0, n_iter),
+    gives=lambda Y, tree, n_iter: Sized((len(Y),), np.intp),
+    random=True,
+)
+def first_level(Y: NDArray[np.float32], tree: Tree, n_iter: int, *, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Divide all rows into k_1 clusters."""
+    return kmeans.fit(Y, min(tree.n_branches, len(Y)), n_iter, rng)[1]
+
+
+@step(
+    "splitting",
+    cost=lambda Y, above, tree, h, n_iter: _level_cost(Y, tree, h, n_iter),
+    gives=lambda Y, above, tree, h, n_iter: above,
+    random=True,
+)
+def further_level(
+    Y: NDArray[np.float32], above: NDArray[np.intp], tree: Tree, h: int, n_iter: int, *, rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Split the clusters of the level above."""
+    parts = tree.n_branches * 2**h
+    threshold = max(tree.min_split or parts, parts)
+    labels = np.empty_like(above)
+    n_labels = 0
+    with progress.task("", int(above.max()) + 1, "clusters") as advance:
+        for members in _members(above):
+            split = kmeans.fit(Y[members], parts, n_iter, rng)[1] if len(members) >= threshold else 0
+            labels[members] = n_labels + split
+            n_labels = int(labels[members].max()) + 1
+            advance(1)
+    return labels
+
+
+def _n_atoms(features: Features, tree: Tree) -> int:
+    """At most: there are no more leaves than rows, and no more parents than leaves."""
+    return min(tree_size(tree.n_branches, tree.n_levels), 2 * len(features))
+
+
+def _atoms_cost(features: Features, mean: NDArray[np.float64], levels: Any, tree: Tree) -> Stage:
+    size = Size.of(features)
+    n_atoms = _n_atoms(features, tree)
+    sums = 4 * compute.n_threads() * compute.block_rows(size.columns) * size.columns
+    added = 48.0 * size.rows * size.columns + 72.0 * n_atoms * size.columns
+    return Stage(read=size.bytes(), array=4 * n_atoms * size.columns, memory=sums, moved=added)
+
+
+@step(
+    "atoms",
+    cost=_atoms_cost,
+    gives=lambda features, mean, levels, tree: Sized((_n_atoms(features, tree), features.shape[1])),
+    kept=ARRAY,
+)
+def atoms_of(features: Features, mean: NDArray[np.float64], levels: tuple[NDArray[np.intp], ...], tree: Tree) -> Atoms:
+    """The atoms of the clusters that are split, level by level, then those of the leaves."""
     leaves = levels[-1]
     families = [_families(leaves, level) for level in levels[:-1]]
-    (atoms,) = checkpoint.stage("atoms", None, lambda: (_atoms(features, mean, leaves, families),))
-    return atoms
-
-
-def tree_work(size: compute.Size, tree: Tree, n_atoms: int, n_iter: int) -> list[compute.Stage]:
-    """What ``hierarchical`` costs: a pass for the proxies, k-means on them level by level, a pass for the atoms."""
-    s, d, _ = size
-    width = min(tree.projection_dim, d)
-    proxies, held = width * tree.n_levels, 4 * s * width * (tree.n_levels + 1)
-    labels = ["k-means", *(f"splitting, level {h}" for h in range(2, tree.n_levels + 1))]
-    once, moved = 2.0 * s * width * tree.n_branches * n_iter, 8.0 * s * width * n_iter
-    array, drawn = 4 * s * proxies, 8 * d * proxies
-    sums, added = 4 * compute.n_threads() * compute.block_rows(d) * d, 48.0 * s * d + 72.0 * n_atoms * d
-    atoms = 4 * n_atoms * d
-    return [
-        compute.Stage("proxies", 2.0 * s * d * proxies, read=size.bytes(), array=array, memory=drawn),
-        *(compute.Stage(label, once * 2**h, memory=held, moved=moved) for h, label in enumerate(labels)),
-        compute.Stage("atoms", read=size.bytes(), array=atoms, memory=sums, kept=atoms, moved=added),
-    ]
-
-
-def _atoms(
-    features: Features, mean: NDArray[np.float64], leaves: NDArray[np.intp], families: list[NDArray[np.intp]]
-) -> Atoms:
-    """The atoms of the clusters that are split, level by level, then those of the leaves."""
     borders = np.cumsum([0, *(family.max() + 1 for family in families), leaves.max() + 1])
     atoms = memory.zeros((borders[-1], features.shape[1]), np.float32)
     *parents, sums = (atoms[start:stop] for start, stop in pairwise(borders))
@@ -99,6 +161,19 @@ def _atoms(
     for family, merged in zip(families, parents, strict=True):
         _merge(sums, family, merged)
     return normalise(atoms)
+
+
+@step(gives=lambda atoms, asked, features: None)
+def check(atoms: Atoms, asked: int, features: Features) -> None:
+    """Refuse an empty dictionary, and warn of one that is not overcomplete."""
+    d = features.shape[1]
+    if len(atoms) == 0:
+        raise InputError(f"{features.where}: all rows are equal; expected data that varies")
+    if len(atoms) <= d:
+        warn(
+            f"the dictionary has {len(atoms)} atoms for {d} dimensions and is not overcomplete"
+            + ("; more rows would help" if len(atoms) < asked else "")
+        )
 
 
 def branches_for(n_features: int, n_rows: int, n_levels: int) -> int:
@@ -130,8 +205,24 @@ def normalise(centres: NDArray[np.float32]) -> Atoms:
     return atoms[: len(different)]
 
 
-def _proxies(
-    features: Features, mean: NDArray[np.float64], tree: Tree, rng: np.random.Generator
+def _proxies_cost(features: Features, mean: NDArray[np.float64], tree: Tree) -> Stage:
+    size = Size.of(features)
+    width = min(tree.projection_dim, size.columns) * tree.n_levels
+    return Stage(
+        products=2.0 * size.rows * size.columns * width,
+        read=size.bytes(),
+        array=4 * size.rows * width,
+        memory=8 * size.columns * width,
+    )
+
+
+def _proxies_sizes(features: Features, mean: NDArray[np.float64], tree: Tree) -> list[Sized]:
+    return [Sized((len(features), min(tree.projection_dim, features.shape[1])))] * tree.n_levels
+
+
+@step("proxies", cost=_proxies_cost, gives=_proxies_sizes, random=True)
+def proxies(
+    features: Features, mean: NDArray[np.float64], tree: Tree, *, rng: np.random.Generator
 ) -> list[NDArray[np.float32]]:
     """Y_h = (X − μ) P_h for each level h, in one pass."""
     width = min(tree.projection_dim, features.shape[1])
@@ -155,28 +246,8 @@ class Proxies(compute.Pass[NDArray[np.float32]]):
     P: NDArray[np.float32]
     offset: NDArray[np.float32]
 
-    label = "proxies"
-
     def block(self, block: Block, _: int) -> NDArray[np.float32]:
         return compute.times(block, self.P) - self.offset
-
-
-def _cluster(Y: list[NDArray[np.float32]], tree: Tree, n_iter: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
-    """The label of every row at each level. A cluster that is not split stays one cluster at the next level."""
-    levels = [kmeans.fit(Y[0], min(tree.n_branches, len(Y[0])), n_iter, rng)[1]]
-    for h in range(1, tree.n_levels):
-        parts = tree.n_branches * 2**h
-        threshold = max(tree.min_split or parts, parts)
-        labels = np.empty_like(levels[-1])
-        n_labels = 0
-        with progress.task(f"splitting, level {h + 1}", int(levels[-1].max()) + 1, "clusters") as advance:
-            for members in _members(levels[-1]):
-                split = kmeans.fit(Y[h][members], parts, n_iter, rng)[1] if len(members) >= threshold else 0
-                labels[members] = n_labels + split
-                n_labels = int(labels[members].max()) + 1
-                advance(1)
-        levels.append(labels)
-    return levels
 
 
 def _members(labels: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
@@ -197,8 +268,6 @@ class ClusterSums(compute.Pass[tuple[NDArray[np.intp], NDArray[np.float32]]]):
 
     labels: NDArray[np.intp]
     mean: NDArray[np.float32]
-
-    label = "atoms"
 
     def block(self, block: Block, start: int) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
         n = block.shape[0]

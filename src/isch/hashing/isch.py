@@ -13,24 +13,21 @@ by the paper's map (belonging.py). ``objective="neighbours"`` takes principal di
 """
 
 import math
-import warnings
-from dataclasses import replace
-from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isch import compute
-from isch.compute import Size, Stage
-from isch.errors import InputError, IschWarning, ParameterError
-from isch.features import Features, Subset
-from isch.hashing import belonging, blocks, diagnostics, dictionary, neighbours, nested, pca, recall, rotation, spectrum
+from isch import fitting
+from isch.errors import InputError, ParameterError
+from isch.features import Features
+from isch.fitting import Run, Sized
+from isch.hashing import belonging, blocks, diagnostics, dictionary, neighbours, nested, recall, rotation, spectrum
 from isch.hashing.base import LinearHasher
 from isch.hashing.blocks import Directions
 from isch.hashing.dictionary import Atoms, Tree
-from isch.hashing.projecting import Linear, Projecting, Projector
+from isch.hashing.projecting import Linear, Projector
 from isch.hashing.spectrum import Spectrum
 from isch.learned import Array, Expected, Optional
 from isch.parameters import BITS, POSITIVE, Interval, StrOptions
@@ -203,78 +200,33 @@ class ISCH(LinearHasher):
         if self.n_bits % (self.block_size or 1):
             raise ParameterError(f"block_size must divide n_bits = {self.n_bits}; got {self.block_size}")
 
-    def _work(self, size: Size) -> list[Stage]:
-        """Of s rows, k atoms, m bits and Q blocks; beyond min(k, d) eigenpairs there are none."""
-        d, sample = size.columns, size._replace(rows=min(size.rows, self.max_samples))
+    def _fit(self, features: Features, run: Run) -> dict[str, Any]:
         if self.objective == "neighbours":
-            wide = pairs = min(self.n_bits, d)
-            before, after = recall.work(size, self.n_bits), list[Stage]()
-        else:
-            atoms, dictionary_work = self._dictionary_work(sample)
-            wide, pairs = min(self._n_pairs(), atoms, d), min(self.n_bits, atoms, d)
-            shape = atoms, d
-            solving = spectrum.work(self._spectrum_kind(shape), shape, self._n_pairs(), self._n_blocks(pairs))
-            before = [compute.mean_work(size), *dictionary_work, *solving]
-            after = self._belonging_work(sample, wide)
-        rows = min(sample.rows, max(2, ROTATION_VALUES // self.n_bits))
-        projected, n_blocks = pca.project_work(sample, rows, pairs), self._n_blocks(pairs)
-        after.append(replace(projected, array=projected.array * 5 / 4))  # the signs take a quarter of the values
-        learn = nested.work if self.nested else rotation.work
-        for number in range(1, n_blocks + 1):
-            label = f"rotation {number} of {n_blocks}"
-            after += learn(rows, pairs // n_blocks, self.n_bits // n_blocks, self.n_iter, label)
-        held = 4 * d * (wide + self.n_bits)  # of V and W, or W and L
-        return before + [replace(stage, memory=stage.memory + held) for stage in after]
-
-    def _belonging_work(self, sample: Size, wide: int) -> list[Stage]:
-        """What W costs unless τ is given: the projections of a sample, and what belongs together."""
-        if self.tau != "auto":
-            return []
-        rows = min(sample.rows, belonging.SAMPLE_ROWS)
-        return [pca.project_work(sample, rows, wide), *belonging.work(rows, wide)]
-
-    def _dictionary_work(self, sample: Size) -> tuple[int, list[Stage]]:
-        """(number of atoms, what learning them costs)."""
-        s, d, _ = sample
-        if self._dictionary_kind((s, d)) == "flat":
-            atoms = min(self.n_atoms or 2 * d, s)
-            return atoms, dictionary.flat_work(sample, atoms, KMEANS_ITERATIONS)
-        tree = self._tree((s, d))
-        atoms = min(dictionary.tree_size(tree.n_branches, tree.n_levels), 2 * s)
-        return atoms, dictionary.tree_work(sample, tree, atoms, KMEANS_ITERATIONS)
-
-    def _fit(self, features: Features) -> None:
-        rng = self._rng()
-        if self.objective == "neighbours":
-            self._fit_neighbours(features, rng)
-            return
-        self.mean_ = compute.mean(features)
-        sample = Subset(features, compute.sample(features, self.max_samples, rng))
-        self.dictionary_ = self._learn_dictionary(sample, rng)
-        self.spectrum_kind_ = self._spectrum_kind(self.dictionary_.shape)
+            return self._fit_neighbours(features, run)
+        mean = run(fitting.mean, features)
+        sample = run(fitting.draw, features, self.max_samples)
+        known = self._learn_dictionary(run, sample, mean)
         learn = nested.learn if self.nested else rotation.learn
-        self._rotate(self._weighed(self._pairs(rng), sample, rng), sample, rng, learn)
+        found, more = self._weighed(run, sample, mean, known["dictionary_"])
+        return {"mean_": mean, **known, **more, **self._rotate(run, found, sample, mean, learn)}
 
-    def _pairs(self, rng: np.random.Generator) -> Spectrum:
-        """The eigenpairs, found now or by an earlier run."""
-        stage = compute.checkpoint.stage
-        return Spectrum.of(*stage("spectrum", rng, lambda: self._decompose(self.dictionary_, rng).arrays()))
-
-    def _fit_neighbours(self, features: Features, rng: np.random.Generator) -> None:
+    def _fit_neighbours(self, features: Features, run: Run) -> dict[str, Any]:
         """The same with principal directions and f ≡ 1."""
-        self.mean_, pairs, learn = recall.principal_pairs(features, self.n_bits, rng)
-        vars(self).pop("dictionary_", None)  # of an earlier fit
-        self.dictionary_kind_, self.n_atoms_asked_, self.n_atoms_, self.spectrum_kind_ = "none", 0, 0, "principal"
-        self.lambda_star_ = self.tau_ = self.n_neighbours_ = None
-        sample = Subset(features, compute.sample(features, self.max_samples, rng))
-        pairs = self._described(pairs.dealt(self._n_blocks(len(pairs.eigenvalues))))
-        self._rotate(Directions(pairs.eigenvectors, pairs.blocks), sample, rng, learn)
-
-    def _described(self, pairs: Spectrum) -> Spectrum:
-        """The same pairs; keeps what is known of them."""
-        self.eigenvalues_, self.rank_, self.spectrum_share_ = pairs.eigenvalues, pairs.rank, pairs.share
-        self.block_overlap_ = diagnostics.block_overlap(pairs.eigenvectors, pairs.blocks)
-        return pairs
+        mean, pairs, learn = recall.principal_pairs(run, features, self.n_bits)
+        sample = run(fitting.draw, features, self.max_samples)
+        pairs = run(spectrum.dealt, pairs, self._n_blocks(len(pairs.eigenvalues)))
+        return {
+            "mean_": mean,
+            "dictionary_kind_": "none",
+            "n_atoms_asked_": 0,
+            "n_atoms_": 0,
+            "spectrum_kind_": "principal",
+            "lambda_star_": None,
+            "tau_": None,
+            "n_neighbours_": None,
+            **_described(run, pairs),
+            **self._rotate(run, Directions(pairs.eigenvectors, pairs.blocks), sample, mean, learn),
+        }
 
     def _dictionary_kind(self, shape: tuple[int, int]) -> str:
         """Of a sample of this shape."""
@@ -306,84 +258,71 @@ class ISCH(LinearHasher):
         uneven = n_pairs < self.n_bits or size < min(n_pairs, BLOCK_LEAST)
         return math.ceil(n_pairs / (BLOCK_LIMIT if uneven else size))
 
-    def _learn_dictionary(self, sample: Features, rng: np.random.Generator) -> Atoms:
+    def _learn_dictionary(self, run: Run, sample: Features, mean: NDArray[np.float64]) -> dict[str, Any]:
         """D, with a warning when it is not overcomplete."""
         n, d = sample.shape
-        self.dictionary_kind_ = self._dictionary_kind((n, d))
-        if self.dictionary_kind_ == "flat":
+        kind = self._dictionary_kind((n, d))
+        if kind == "flat":
             asked = self.n_atoms or 2 * d
-            (atoms,) = compute.checkpoint.stage("atoms", rng, lambda: (self._flat(sample, min(asked, n), rng),))
+            atoms = run(dictionary.learn_flat, sample, mean, min(asked, n), KMEANS_ITERATIONS)
         else:
             tree = self._tree((n, d))
             asked = dictionary.tree_size(tree.n_branches, tree.n_levels)
-            atoms = dictionary.hierarchical(sample, self.mean_, tree, KMEANS_ITERATIONS, rng)
-        self.n_atoms_asked_, self.n_atoms_ = asked, len(atoms)
-        if len(atoms) == 0:
-            raise InputError(f"{sample.where}: all rows are equal; expected data that varies")
-        if len(atoms) <= d:
-            warnings.warn(
-                f"the dictionary has {len(atoms)} atoms for {d} dimensions and is not overcomplete"
-                + ("; more rows would help" if len(atoms) < asked else ""),
-                IschWarning,
-                stacklevel=4,
-            )
-        return atoms
+            atoms = run(dictionary.hierarchical, sample, mean, tree, KMEANS_ITERATIONS)
+        run(dictionary.check, atoms, asked, sample)
+        return {
+            "dictionary_": atoms,
+            "dictionary_kind_": kind,
+            "n_atoms_asked_": asked,
+            "n_atoms_": len(atoms),
+        }
 
-    def _flat(self, sample: Features, n_atoms: int, rng: np.random.Generator) -> Atoms:
-        X = compute.load(sample, np.arange(len(sample)), self.mean_)
-        return dictionary.flat(X, n_atoms, KMEANS_ITERATIONS, rng)
-
-    def _decompose(self, atoms: Atoms, rng: np.random.Generator) -> Spectrum:
+    def _decompose(self, run: Run, atoms: Atoms, kind: str) -> Spectrum:
         """The eigenpairs that are wanted; sampled ones as many as bits."""
-        if self.spectrum_kind_ == "columns":
-            return spectrum.columns(atoms, self.n_bits, self._n_blocks(min(self.n_bits, *atoms.shape)), rng)
-        solve = spectrum.exact if self.spectrum_kind_ == "exact" else partial(spectrum.randomized, rng=rng)
-        return solve(atoms, self._n_pairs())
+        if kind == "columns":
+            return run(spectrum.columns, atoms, self.n_bits, self._n_blocks(min(self.n_bits, *atoms.shape)))
+        return run(spectrum.exact if kind == "exact" else spectrum.randomized, atoms, self._n_pairs())
 
-    def _weighed(self, pairs: Spectrum, sample: Features, rng: np.random.Generator) -> Directions:
-        """W of the paper, or learned; sets λ* and τ, given or those of the paper's map that finds neighbours."""
-        sampled = self.spectrum_kind_ == "columns"
+    def _weighed(
+        self, run: Run, sample: Features, mean: NDArray[np.float64], atoms: Atoms
+    ) -> tuple[Directions, dict[str, Any]]:
+        """W of the paper, or learned; with λ* and τ, given or those of the paper's map that finds neighbours."""
+        kind = self._spectrum_kind(atoms.shape)
+        pairs = self._decompose(run, atoms, kind)
+        sampled = kind == "columns"
         n_blocks = len(pairs.sizes) if sampled else self._n_blocks(min(self.n_bits, len(pairs.eigenvalues)))
-        self.lambda_star_ = pairs.level if self.tau == "auto" else self.eta / (2 * self.tau)
-        self.tau_, self.n_neighbours_ = self.eta / (2 * self.lambda_star_), None
+        lambda_star = pairs.level if self.tau == "auto" else self.eta / (2 * self.tau)
+        known = {"spectrum_kind_": kind, "lambda_star_": lambda_star, "tau_": self.eta / (2 * lambda_star)}
         if self.tau != "auto":
-            pairs = self._described(pairs if sampled else pairs.dealt(n_blocks))
-            W = pairs.eigenvectors  # nobody needs them any more, and there may be no room for both
-            W *= spectrum.weights(pairs.eigenvalues, self.lambda_star_).astype(np.float32)
-            return Directions(W, pairs.blocks)
-        pairs, rows = self._described(belonging.grouped(pairs)), compute.sample(sample, belonging.SAMPLE_ROWS, rng)
-        Z = dictionary.unit_scale(self._project(pairs.eigenvectors, Subset(sample, rows)))
-        self.n_neighbours_ = neighbours.count(len(Z)) if len(Z) >= belonging.LEAST_ROWS else None
-        return belonging.directions(Z, pairs, self.n_bits, n_blocks)
+            pairs = pairs if sampled else run(spectrum.dealt, pairs, n_blocks)
+            known |= {"n_neighbours_": None, **_described(run, pairs)}
+            return Directions(run(spectrum.weigh, pairs, lambda_star), pairs.blocks), known
+        pairs = belonging.grouped(run, pairs)
+        rows = run(fitting.draw, sample, belonging.SAMPLE_ROWS)
+        n_neighbours = neighbours.count(len(rows)) if len(rows) >= belonging.LEAST_ROWS else None
+        known |= {"n_neighbours_": n_neighbours, **_described(run, pairs)}
+        with run.holding(pairs.eigenvectors):
+            Z = run(blocks.unit_scaled, run(blocks.project, rows, mean, pairs.eigenvectors))
+            return belonging.directions(run, Z, pairs, self.n_bits, n_blocks), known
 
-    def _project(self, W: NDArray[np.float32], rows: Features) -> NDArray[np.float32]:
-        """(X − μ) W."""
-        Z: NDArray[np.float32] = compute.memory.empty((len(rows), W.shape[1]), np.float32)
-        compute.collect(Projecting(Linear(self.mean_, W), rows.where), rows, Z)
-        return Z
-
-    def _rotate(self, found: Directions, sample: Features, rng: np.random.Generator, learn: blocks.Learn) -> None:
+    def _rotate(
+        self, run: Run, found: Directions, sample: Features, mean: NDArray[np.float64], learn: blocks.Learn
+    ) -> dict[str, Any]:
         """L = W R block by block, and what the codes look like."""
-        Z, scale = self._unit_scale(found.W, sample, rng)
-        self.unit_ = math.sqrt(self.n_bits) / scale if self.objective == "neighbours" else None
-        turned = blocks.learn(found, Z, learn, self.n_iter, self.n_bits, rng)
-        self.projection_, self.quantization_errors_ = turned.projection, turned.errors
-        vars(self).pop("thresholds_", None)  # of an earlier fit
-        if turned.thresholds is not None:
-            self.thresholds_ = turned.thresholds
-        self.block_size_ = turned.block_size
-        self.bit_balance_, self.bit_correlation_ = diagnostics.bit_statistics(turned.signs)
-        diagnostics.warn_of_collapse(self.bit_balance_)
-
-    def _unit_scale(
-        self, W: NDArray[np.float32], sample: Features, rng: np.random.Generator
-    ) -> tuple[NDArray[np.float32], float]:
-        """(Z = (X − μ) W, the scale), with W scaled in place: mean square 1 per bit makes errors comparable."""
-        Z = self._project(W, Subset(sample, compute.sample(sample, max(2, ROTATION_VALUES // self.n_bits), rng)))
-        scale = np.float32(1 / np.sqrt(np.einsum("ij,ij->", Z, Z, dtype=np.float64) / (len(Z) * self.n_bits)))
-        Z *= scale
-        W *= scale
-        return Z, float(scale)
+        rows = run(fitting.draw, sample, max(2, ROTATION_VALUES // self.n_bits))
+        with run.holding(found.W, Sized((len(found.W), self.n_bits))):
+            Z = run(blocks.project, rows, mean, found.W)
+            Z, W, scale = run(blocks.unit_mean_square, Z, found.W, self.n_bits)
+            turned = blocks.learn(run, Directions(W, found.blocks), Z, learn, self.n_iter, self.n_bits)
+        known = {
+            "unit_": math.sqrt(self.n_bits) / scale if self.objective == "neighbours" else None,
+            "projection_": turned.projection,
+            "quantization_errors_": turned.errors,
+            "block_size_": turned.block_size,
+            "bit_balance_": turned.balance,
+            "bit_correlation_": turned.correlation,
+        }
+        return known if turned.thresholds is None else known | {"thresholds_": turned.thresholds}
 
     def _projector(self) -> Projector:
         return Linear(self.mean_, self.projection_, getattr(self, "thresholds_", None))
@@ -400,3 +339,13 @@ class ISCH(LinearHasher):
             if attributes.get(name) is None:
                 raise InputError(f"{name} is missing")
         return super()._check_learned(attributes)
+
+
+def _described(run: Run, pairs: Spectrum) -> dict[str, Any]:
+    """What is known of eigenpairs."""
+    return {
+        "eigenvalues_": pairs.eigenvalues,
+        "rank_": pairs.rank,
+        "spectrum_share_": pairs.share,
+        "block_overlap_": run(diagnostics.block_overlap, pairs.eigenvectors, pairs.blocks),
+    }

@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from isch import compute
+from isch import fitting
 from isch.features import Features
+from isch.fitting import Run
 from isch.hashing import nested, pca, rotation
 from isch.hashing.base import LinearHasher
 from isch.learned import Array, Expected
@@ -60,21 +61,14 @@ class ITQ(LinearHasher):
         self.random_state = random_state
         self.nested = nested
 
-    def _work(self, size: compute.Size) -> list[compute.Stage]:
-        rows, rank = min(size.rows, self.max_samples), min(self.n_bits, size.columns)
-        learned = nested.work if self.nested else rotation.work
-        return [
-            *pca.work(size, rank),
-            pca.project_work(size, rows, rank),
-            *learned(rows, rank, self.n_bits, self.n_iter),
-        ]
-
-    def _fit(self, features: Features) -> None:
-        rng = self._rng()
-        basis = pca.spanning(features, self.n_bits, rng)
-        rows = compute.sample(features, self.max_samples, rng)
+    def _fit(self, features: Features, run: Run) -> dict[str, Any]:
+        basis = pca.spanning(run, features, self.n_bits)
+        sample = run(fitting.draw, features, self.max_samples)
+        V = run(pca.project, sample, basis)
         learn = nested.learn if self.nested else rotation.learn
-        learned = learn(pca.project_rows(features, rows, basis), self.n_iter, rng, n_bits=self.n_bits)
-        self.mean_ = basis.mean
-        self.projection_ = (basis.directions @ learned.matrix).astype(np.float32)
-        self.errors_ = np.asarray(learned.errors, np.float64)
+        found = run(learn, V, self.n_iter, n_bits=self.n_bits)
+        return {
+            "mean_": basis.mean,
+            "projection_": run(rotation.turned, basis.directions, found.matrix),
+            "errors_": np.asarray(found.errors, np.float64),
+        }

@@ -15,9 +15,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from isch import compute, progress
+from isch import compute, fitting, progress
 from isch.errors import InputError
 from isch.features import Block, Features
+from isch.fitting import Run, Size, Sized, Stage, step
 from isch.hashing import pca
 from isch.hashing.base import LinearHasher
 from isch.hashing.projecting import Projector
@@ -93,20 +94,12 @@ class KMH(LinearHasher):
         super()._check_size(features)
         pca.check_limit(self._label, self.n_bits, features.shape[1])
 
-    def _work(self, size: compute.Size) -> list[compute.Stage]:
-        rows, used = min(size.rows, self.max_samples), self._n_directions(size.columns)
-        products = 2.0 * self.n_iter * rows * self._centres(used)
-        projected = pca.project_work(size, rows, used)
-        return [*pca.work(size, used), projected, compute.Stage("centres", products, memory=projected.array)]
-
-    def _encoding_work(self, size: compute.Size) -> compute.Stage:
+    def _encoding_work(self, size: Size) -> Stage:
         used = self._n_directions(size.columns)
-        products = 2.0 * size.rows * (size.columns * used + self._centres(used))
-        return compute.Stage("encoding", products, read=size.bytes())
-
-    def _model_bytes(self, size: compute.Size) -> float:
-        used = self._n_directions(size.columns)
-        return 8 * size.columns + 4 * size.columns * used + 4 * self._centres(used)
+        bits = self._bits()
+        centres = _values(bits, [used * b // self.n_bits for b in bits])
+        products = 2.0 * size.rows * (size.columns * used + centres)
+        return Stage("encoding", products, read=size.bytes())
 
     def _n_directions(self, d: int) -> int:
         """Principal directions that are used."""
@@ -116,32 +109,23 @@ class KMH(LinearHasher):
         """Of each subspace."""
         return split_bits(self.n_bits, self.bits_per_subspace or (2 if self.n_bits <= 32 else 4))
 
-    def _centres(self, used: int) -> float:
-        """The number of values of all centres."""
-        return sum((used * bits // self.n_bits) << bits for bits in self._bits())
-
-    def _fit(self, features: Features) -> None:
-        rng = self._rng()
+    def _fit(self, features: Features, run: Run) -> dict[str, Any]:
         used = self._n_directions(features.shape[1])
-        basis = pca.principal(features, used, rng)
-        pca.warn_rank(self._label, pca.Principal(basis.mean, basis.directions, basis.variances[: self.n_bits]))
-        self.bits_ = self._bits()
-        self.widths_ = [used * bits // self.n_bits for bits in self.bits_]
-        order = allocate(basis.variances, self.widths_)
-        self.mean_, self.projection_ = basis.mean, basis.directions[:, order].astype(np.float32)
-        rows = compute.sample(features, self.max_samples, rng)
-        arranged = pca.Principal(basis.mean, basis.directions[:, order], basis.variances[order])
-        self._learn(pca.project_rows(features, rows, arranged))
-
-    def _learn(self, Z: Matrix) -> None:
-        centres, errors = [], np.zeros(self.n_iter)
-        one = partial(_learn_subspace, weight=self.affinity_weight, n_iter=self.n_iter)
-        with progress.task("centres", len(self.bits_), "subspaces") as advance:
-            for learned, energies in compute.parallel(one, zip(self.bits_, parts(Z, self.widths_), strict=True)):
-                centres.append(learned.ravel())
-                errors += energies
-                advance(1)
-        self.centres_, self.errors_ = np.concatenate(centres).astype(np.float32), errors
+        bits = self._bits()
+        widths = [used * b // self.n_bits for b in bits]
+        basis = pca.principal(run, features, used)
+        run(pca.warn_rank, self._label, basis, self.n_bits)
+        arranged = run(arrange, basis, widths)
+        Z = run(pca.project, run(fitting.draw, features, self.max_samples), arranged)
+        centres, errors = run(learn_all, Z, bits, widths, self.affinity_weight, self.n_iter)
+        return {
+            "mean_": basis.mean,
+            "projection_": run(pca.single, arranged),
+            "bits_": bits,
+            "widths_": widths,
+            "centres_": centres,
+            "errors_": errors,
+        }
 
     def _check_learned(self, attributes: dict[str, Any]) -> dict[str, Any]:
         sizes = super()._check_learned(attributes)
@@ -222,6 +206,42 @@ def allocate(variances: NDArray[np.float64], widths: list[int]) -> NDArray[np.in
         members[chosen].append(direction)
         sums[chosen] += logs[direction]
     return np.concatenate([np.array(m, np.int64) for m in members])
+
+
+@step(gives=lambda basis, widths: basis)
+def arrange(basis: pca.Principal, widths: list[int]) -> pca.Principal:
+    """Order the principal directions by subspace."""
+    order = allocate(basis.variances, widths)
+    return pca.Principal(basis.mean, basis.directions[:, order], basis.variances[order])
+
+
+def _values(bits: list[int], widths: list[int]) -> int:
+    """The number of values of all centres."""
+    return sum(width << b for width, b in zip(widths, bits, strict=True))
+
+
+def _cost(Z: Matrix, bits: list[int], widths: list[int], weight: float, n_iter: int) -> Stage:
+    return Stage(products=2.0 * n_iter * len(Z) * _values(bits, widths), memory=4 * len(Z) * Z.shape[1])
+
+
+@step(
+    "centres",
+    cost=_cost,
+    gives=lambda Z, bits, widths, weight, n_iter: (Sized((_values(bits, widths),)), Sized((n_iter,), np.float64)),
+)
+def learn_all(
+    Z: Matrix, bits: list[int], widths: list[int], weight: float, n_iter: int
+) -> tuple[NDArray[np.float32], Doubles]:
+    """Learn the centres of all subspaces: (their values one after the other, energy after each round)."""
+    centres = []
+    errors = np.zeros(n_iter)
+    one = partial(_learn_subspace, weight=weight, n_iter=n_iter)
+    with progress.task("", len(bits), "subspaces") as advance:
+        for learned, energies in compute.parallel(one, zip(bits, parts(Z, widths), strict=True)):
+            centres.append(learned.ravel())
+            errors += energies
+            advance(1)
+    return np.concatenate(centres).astype(np.float32), errors
 
 
 def _learn_subspace(subspace: tuple[int, NDArray[Any]], weight: float, n_iter: int) -> tuple[Doubles, Doubles]:

@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch import progress
-from isch.compute import Arrays, Stage, Sum, run, single_threaded_blas
+from isch.compute import Arrays, Sum, run, single_threaded_blas
+from isch.fitting import Sized, step
 from isch.hashing import rotation
 from isch.hashing.rotation import Matrix, Rotation
 
@@ -31,16 +32,26 @@ REACH = 2.0  # standard deviations that the levels reach at first
 LEAST = 1e-30  # β of rows that do not vary
 
 
-def learn(
-    Z: Matrix, n_iter: int, rng: np.random.Generator, n_bits: int, tolerance: float = 1e-6, label: str = "rotation"
-) -> Rotation:
+def _sizes(Z: Matrix, n_iter: int, n_bits: int) -> Rotation:
+    matrix = rotation.sizes(Z, n_iter, n_bits).matrix
+    return Rotation(matrix, [], Sized((n_bits,), np.float64))  # type: ignore[arg-type]
+
+
+@step(
+    "rotation",
+    cost=lambda Z, n_iter, n_bits: rotation.cost(Z, n_iter, min(Z.shape[1], n_bits), min(Z.shape[1], n_bits)),
+    gives=_sizes,
+    kept=rotation.KEPT,
+    random=True,
+)
+def learn(Z: Matrix, n_iter: int, rng: np.random.Generator, n_bits: int, tolerance: float = 1e-6) -> Rotation:
     """R (r, ``n_bits``) and the thresholds of its bits, for coordinates Z (n, r); errors are shares per bit."""
     r = Z.shape[1]
     counts = n_bits // r + (np.arange(r) < n_bits % r)
     G, errors = rotation.random(r, rng), list[float]()
     squares, usual = float(np.einsum("ij,ij->", Z, Z, dtype=np.float64)), n_bits / r
     beta = max(LEAST, REACH * math.sqrt(squares / Z.size * usual) / (usual + 1))
-    with single_threaded_blas(), progress.task(label, n_iter, "iterations") as advance:
+    with single_threaded_blas(), progress.task("", n_iter, "iterations") as advance:
         for _ in range(n_iter):
             StZ, sums = run(Counting(G.astype(Z.dtype), counts, beta), Z)
             errors.append((squares - 2 * beta * float(np.sum(StZ.T * G)) + beta**2 * float(sums)) / (len(Z) * n_bits))
@@ -52,11 +63,6 @@ def learn(
     direction = np.arange(n_bits) % r
     matrix = G[:, direction] / np.sqrt(counts[direction])
     return Rotation(matrix, errors, 2 * beta * places(counts, n_bits) / counts[direction])
-
-
-def work(n_rows: int, rank: int, n_bits: int, n_iter: int, label: str = "rotation") -> list[Stage]:
-    """What ``learn`` costs: that of a rotation of r coordinates."""
-    return rotation.work(n_rows, min(rank, n_bits), min(rank, n_bits), n_iter, label)
 
 
 def places(counts: NDArray[np.intp], n_bits: int) -> NDArray[np.float64]:

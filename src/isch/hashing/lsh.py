@@ -4,13 +4,14 @@ Each bit says on which side of a random hyperplane through the mean a vector lie
 probability angle / π.
 """
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from isch import compute
+from isch import fitting
 from isch.features import Features
+from isch.fitting import Run, Sized, step
 from isch.hashing.base import LinearHasher
 from isch.parameters import BITS
 
@@ -37,9 +38,14 @@ class LSH(LinearHasher):
         self.n_bits = n_bits
         self.random_state = random_state
 
-    def _work(self, size: compute.Size) -> list[compute.Stage]:
-        return [replace(compute.mean_work(size), memory=self._model_bytes(size))]
+    def _fit(self, features: Features, run: Run) -> dict[str, Any]:
+        return {
+            "mean_": run(fitting.mean, features),
+            "projection_": run(hyperplanes, features.shape[1], self.n_bits),
+        }
 
-    def _fit(self, features: Features) -> None:
-        self.mean_ = compute.mean(features)
-        self.projection_ = self._rng().standard_normal((features.shape[1], self.n_bits), dtype=np.float32)
+
+@step(gives=lambda d, m: Sized((d, m)), random=True)
+def hyperplanes(d: int, m: int, *, rng: np.random.Generator) -> NDArray[np.float32]:
+    """Draw the normals of m random hyperplanes, (d, m)."""
+    return rng.standard_normal((d, m), dtype=np.float32)

@@ -5,17 +5,17 @@ functions of one principal coordinate each. Only these functions are thresholded
 products at search time.
 """
 
-import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isch import compute, distances
-from isch.errors import InputError, IschWarning
+from isch import compute, distances, fitting
+from isch.errors import InputError, warn
 from isch.features import Block, Features
+from isch.fitting import Run, Size, Sized, Stage, step
 from isch.hashing import pca
 from isch.hashing.base import LinearHasher
 from isch.hashing.projecting import Projector
@@ -105,77 +105,21 @@ class MDSH(LinearHasher):
         if count < LEAST_ROWS:
             raise InputError(f"{self._label} needs at least {LEAST_ROWS} rows to learn from; got {count}")
 
-    def _work(self, size: compute.Size) -> list[compute.Stage]:
-        rows, count = min(size.rows, self.max_samples), min(self.max_coordinates, size.columns)
-        projected = replace(pca.project_work(size, rows, count), memory=3 * 8 * rows * count)
-        distances = [] if self.sigma is not None else [compute.load_work(size, min(rows, PROBES))]
-        return [*pca.work(size, count), projected, *distances]
-
-    def _encoding_work(self, size: compute.Size) -> compute.Stage:
+    def _encoding_work(self, size: Size) -> Stage:
         count = min(self.max_coordinates, size.columns, self.n_bits)
-        return compute.Stage("encoding", 2.0 * size.rows * size.columns * count, read=size.bytes())
+        return Stage("encoding", 2.0 * size.rows * size.columns * count, read=size.bytes())
 
-    def _model_bytes(self, size: compute.Size) -> float:
-        count = min(self.max_coordinates, size.columns, self.n_bits)
-        return 8 * size.columns + 4 * size.columns * count + 4 * self.n_bits * MOST_BINS
-
-    def _fit(self, features: Features) -> None:
-        rng = self._rng()
-        rows = compute.sample(features, self.max_samples, rng)
-        basis = pca.principal(features, min(self.max_coordinates, features.shape[1]), rng)
-        Z = pca.project_rows(features, rows, basis).astype(np.float64)
-        self.sigma_ = _mean_distance(features, rows, basis.mean, rng) / 4 if self.sigma is None else float(self.sigma)
-        low, high = np.percentile(Z, LIMITS, axis=0, method="hazen")
-        varying = np.flatnonzero(high - low > 1e-6 * max(float((high - low).max()), np.finfo(float).tiny))
-        if not len(varying):
-            raise InputError(f"{features.where}: {self._label} needs rows that differ; nearly all are the same")
-        bins = min(max(len(Z) // ROWS_PER_BIN, LEAST_BINS), MOST_BINS)
-        functions = self._eigenfunctions(Z, low, high, varying, bins)
-        self.mean_ = basis.mean
-        self._choose_bits(functions, basis, low, high, bins)
-
-    def _eigenfunctions(
-        self, Z: NDArray[np.float64], low: Vector, high: Vector, varying: NDArray[np.intp], bins: int
-    ) -> list["Eigenfunction"]:
-        """The eigenfunctions of every coordinate, largest weight first; weights are relative to the largest."""
-        solved = []
-        for k in varying:
-            counts = np.histogram(Z[:, k].clip(low[k], high[k]), bins, (low[k], high[k]))[0]
-            solved.append((int(k), *eigenfunctions(counts / len(Z), float(high[k] - low[k]), self.sigma_)))
-        sound = [s for s in solved if s[1].max() >= 0.999]
-        if not sound:
-            warnings.warn(
-                f"{self._label}: sigma = {self.sigma_:.3g} is narrow for a grid of {bins} bins; more rows or a larger "
-                "sigma give better codes",
-                IschWarning,
-                stacklevel=4,
-            )
-        found = [
-            Eigenfunction(k, 1 - value, function)
-            for k, values, functions in sound or solved
-            for value, function in zip(values, functions.T, strict=True)
-            if value >= 1e-10
-        ]
-        if not found:
-            raise InputError(
-                f"{self._label}: sigma = {self.sigma_:.3g} is far below the spacing of the rows; use a larger sigma"
-            )
-        found.sort(key=lambda f: -f.weight)
-        return [Eigenfunction(f.coordinate, f.weight / found[0].weight, f.values) for f in found]
-
-    def _choose_bits(
-        self, functions: list["Eigenfunction"], basis: pca.Principal, low: Vector, high: Vector, bins: int
-    ) -> None:
-        chosen, thresholds = assign_bits(functions, self.n_bits)
-        used, coordinates = np.unique([f.coordinate for f in chosen], return_inverse=True)
-        self.coordinates_ = coordinates.astype(np.int32)
-        self.values_ = np.array([f.values - t for f, t in zip(chosen, thresholds, strict=True)], np.float32)
-        self.weights_ = np.array([f.weight for f in chosen], np.float32)
-        self.groups_ = np.unique(thresholds, return_inverse=True)[1].astype(np.int32)
-        self.projection_ = basis.directions[:, used].astype(np.float32)
-        self.limits_ = np.stack([low[used], high[used]]).astype(np.float32)
-        spacing = (high[used] - low[used]) / bins
-        self.grids_ = np.stack([low[used] + spacing / 2, spacing]).astype(np.float32)
+    def _fit(self, features: Features, run: Run) -> dict[str, Any]:
+        count = min(self.max_coordinates, features.shape[1])
+        # rows are drawn first, so that the same seed draws the same rows whatever finds the directions
+        sample = run(fitting.draw, features, self.max_samples)
+        basis = pca.principal(run, features, count)
+        in_double = Sized((3 * len(sample), count), np.float64)  # of which the functions are made
+        with run.holding(in_double):
+            Z = run(pca.project, sample, basis)
+        sigma = run(bandwidth, sample, basis.mean) if self.sigma is None else float(self.sigma)
+        learned = run(choose_bits, Z, basis, sigma, self.n_bits, f"{features.where}: {self._label}")
+        return {"mean_": basis.mean, "sigma_": sigma, **learned}
 
     def _check_learned(self, attributes: dict[str, Any]) -> dict[str, Any]:
         sizes = super()._check_learned(attributes)
@@ -261,9 +205,90 @@ def assign_bits(functions: list[Eigenfunction], n_bits: int) -> tuple[list[Eigen
     return strong * repeats + strong[:rest], thresholds
 
 
-def _mean_distance(
-    features: Features, rows: NDArray[np.intp], mean: Vector, rng: np.random.Generator, count: int = PROBES
-) -> float:
-    """The mean distance between two rows, from at most ``count`` of them."""
-    some = rows if len(rows) <= count else np.sort(rng.choice(rows, count, replace=False))
-    return float(between.pdist(compute.load(features, some, mean).astype(np.float64)).mean()) or 1.0
+def _probes(sample: Features) -> int:
+    return min(len(sample), PROBES)
+
+
+def _loading(sample: Features, mean: Vector) -> Stage:
+    size = Size.of(sample)
+    return Stage(read=size.bytes(_probes(sample)), array=4 * _probes(sample) * size.columns)
+
+
+@step("loading", cost=_loading, gives=lambda sample, mean: 1.0, random=True)
+def bandwidth(sample: Features, mean: Vector, *, rng: np.random.Generator) -> float:
+    """Return σ: a quarter of the mean distance between two rows, from at most PROBES of them."""
+    count = _probes(sample)
+    chosen = np.arange(len(sample)) if len(sample) <= count else np.sort(rng.choice(len(sample), count, replace=False))
+    distances = between.pdist(compute.load(sample, chosen, mean).astype(np.float64))
+    return (float(distances.mean()) or 1.0) / 4
+
+
+def _sizes(Z: NDArray[np.float32], basis: pca.Principal, sigma: float, n_bits: int, label: str) -> dict[str, Any]:
+    """Of a dry run, where every coordinate is used."""
+    used = min(Z.shape[1], n_bits)
+    return {
+        "projection_": Sized((len(basis.directions), used)),
+        "limits_": Sized((2, used)),
+        "grids_": Sized((2, used)),
+        "coordinates_": Sized((n_bits,), np.int32),
+        "values_": Sized((n_bits, n_bins(len(Z)))),
+        "weights_": Sized((n_bits,)),
+        "groups_": Sized((n_bits,), np.int32),
+    }
+
+
+@step(gives=_sizes)
+def choose_bits(
+    Z: NDArray[np.float32], basis: pca.Principal, sigma: float, n_bits: int, label: str
+) -> dict[str, NDArray[Any]]:
+    """Learn the eigenfunction and threshold of each bit from rows in principal coordinates."""
+    coordinates = Z.astype(np.float64)
+    low, high = np.percentile(coordinates, LIMITS, axis=0, method="hazen")
+    varying = np.flatnonzero(high - low > 1e-6 * max(float((high - low).max()), np.finfo(float).tiny))
+    if not len(varying):
+        raise InputError(f"{label} needs rows that differ; nearly all are the same")
+    functions = all_eigenfunctions(coordinates, low, high, varying, sigma)
+    chosen, thresholds = assign_bits(functions, n_bits)
+    used, places = np.unique([f.coordinate for f in chosen], return_inverse=True)
+    spacing = (high[used] - low[used]) / n_bins(len(Z))
+    return {
+        "projection_": basis.directions[:, used].astype(np.float32),
+        "limits_": np.stack([low[used], high[used]]).astype(np.float32),
+        "grids_": np.stack([low[used] + spacing / 2, spacing]).astype(np.float32),
+        "coordinates_": places.astype(np.int32),
+        "values_": np.array([f.values - t for f, t in zip(chosen, thresholds, strict=True)], np.float32),
+        "weights_": np.array([f.weight for f in chosen], np.float32),
+        "groups_": np.unique(thresholds, return_inverse=True)[1].astype(np.int32),
+    }
+
+
+def n_bins(n_rows: int) -> int:
+    """Bins of the histogram of a coordinate."""
+    return min(max(n_rows // ROWS_PER_BIN, LEAST_BINS), MOST_BINS)
+
+
+def all_eigenfunctions(
+    Z: NDArray[np.float64], low: Vector, high: Vector, varying: NDArray[np.intp], sigma: float
+) -> list[Eigenfunction]:
+    """The eigenfunctions of every coordinate, largest weight first; weights are relative to the largest."""
+    bins = n_bins(len(Z))
+    solved = []
+    for k in varying:
+        counts = np.histogram(Z[:, k].clip(low[k], high[k]), bins, (low[k], high[k]))[0]
+        solved.append((int(k), *eigenfunctions(counts / len(Z), float(high[k] - low[k]), sigma)))
+    sound = [s for s in solved if s[1].max() >= 0.999]
+    if not sound:
+        warn(
+            f"MDSH: sigma = {sigma:.3g} is narrow for a grid of {bins} bins; more rows or a larger sigma give better "
+            "codes"
+        )
+    found = [
+        Eigenfunction(k, 1 - value, function)
+        for k, values, functions in sound or solved
+        for value, function in zip(values, functions.T, strict=True)
+        if value >= 1e-10
+    ]
+    if not found:
+        raise InputError(f"MDSH: sigma = {sigma:.3g} is far below the spacing of the rows; use a larger sigma")
+    found.sort(key=lambda f: -f.weight)
+    return [Eigenfunction(f.coordinate, f.weight / found[0].weight, f.values) for f in found]

@@ -65,8 +65,6 @@ class Nearest(compute.Pass[NDArray[np.intp]]):
     half_squares: NDArray[np.float32]
     k: int
 
-    label = "neighbours"
-
     def rows(self, _: int) -> int:
         return SCORED_ROWS
 

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch import progress
-from isch.compute import Stage, single_threaded_blas
+from isch.compute import single_threaded_blas
+from isch.fitting import Stage, step
 from isch.hashing import rotation
 from isch.hashing.rotation import Matrix, Rotation, correlate, procrustes
 
@@ -46,7 +47,18 @@ def levels(n_bits: int) -> list[int]:
     return [*doubled, n_bits]
 
 
-def learn(Z: Matrix, n_iter: int, rng: np.random.Generator, n_bits: int, label: str = "rotation") -> Rotation:
+def _cost(Z: Matrix, n_iter: int, n_bits: int) -> list[Stage]:
+    """A rotation of all bits so far per level, or of the level's own if no coordinate is new."""
+    ends = levels(n_bits)
+    rank = Z.shape[1]
+    return [
+        rotation.cost(Z, n_iter, end if start < rank else end - start, min(end, rank))
+        for start, end in zip([0, *ends], ends, strict=False)
+    ]
+
+
+@step("rotation", cost=_cost, gives=rotation.sizes, kept=rotation.KEPT, random=True)
+def learn(Z: Matrix, n_iter: int, rng: np.random.Generator, n_bits: int) -> Rotation:
     """R (r, ``n_bits``) for coordinates Z (n, r) of largest variance first; the errors of all levels one by one."""
     variances = np.einsum("ij,ij->j", Z, Z, dtype=np.float64) / len(Z)
     R, errors = np.zeros((0, 0)), list[float]()
@@ -55,23 +67,13 @@ def learn(Z: Matrix, n_iter: int, rng: np.random.Generator, n_bits: int, label: 
         part = np.ascontiguousarray(Z[:, :now])
         if 0 < old < now:
             found = Level(R, now - old, level - bits, turn(variances[:old], variances[old:now]), rng)
-            errors += found.learn(part, n_iter, label)
+            errors += found.learn(part, n_iter)
             R = found.matrix()
         else:
-            alone = rotation.learn(part, n_iter, rng, label=label, n_bits=level - bits)
+            alone = rotation.learn(part, n_iter, rng, n_bits=level - bits)
             errors += alone.errors
             R = np.hstack([R, alone.matrix]) if old else alone.matrix
     return Rotation(R, errors)
-
-
-def work(n_rows: int, rank: int, n_bits: int, n_iter: int, label: str = "rotation") -> list[Stage]:
-    """What ``learn`` costs: a rotation of all bits so far per level, or of the level's own if no coordinate is new."""
-    ends = levels(n_bits)
-    return [
-        stage
-        for start, end in zip([0, *ends], ends, strict=False)
-        for stage in rotation.work(n_rows, min(end, rank), end if start < rank else end - start, n_iter, label)
-    ]
 
 
 def turn(old: Double, new: Double) -> Turn:
@@ -98,11 +100,11 @@ class Level:
         new_bits = [-self._s2 * self._among @ (self._F.T @ self._D), self._c2 * self._D]
         return np.hstack([np.vstack(old_bits), np.vstack(new_bits)])
 
-    def learn(self, Z: Matrix, n_iter: int, label: str) -> list[float]:
+    def learn(self, Z: Matrix, n_iter: int) -> list[float]:
         """Find D and F; returns the mean quantisation error per bit before each update."""
         gram, total = Z.T.astype(np.float64) @ Z, Z.sum(axis=0, dtype=np.float64)
         gains, errors = list[float](), list[float]()
-        with single_threaded_blas(), progress.task(label, n_iter, "iterations") as advance:
+        with single_threaded_blas(), progress.task("", n_iter, "iterations") as advance:
             for _ in range(n_iter):
                 R = self.matrix()
                 BtZ, size = correlate(Z, R, total), len(Z) * R.shape[1]

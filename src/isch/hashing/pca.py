@@ -5,17 +5,19 @@ subspace iteration reads the features a few times and never forms a (d, d) matri
 (Halko, Martinsson, Tropp 2011, *Finding structure with randomness*, algorithm 4.4).
 """
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isch import compute, progress
-from isch.errors import InputError, IschWarning
-from isch.features import Block, Features, Subset, dense
+from isch import compute, fitting, progress
+from isch.errors import InputError, warn
+from isch.features import Block, Features, dense
+from isch.fitting import ARRAYS, EIGH_FLOPS, Run, Size, Sized, Stage, step
 from isch.hashing.projecting import centred
 from isch.lazy import issparse, linalg
+
+Matrix = NDArray[np.float64]
 
 EXACT_LIMIT = 4096
 OVERSAMPLING = 16
@@ -32,45 +34,52 @@ class Principal:
     variances: NDArray[np.float64]  # (c,)
 
 
-def principal(features: Features, count: int, rng: np.random.Generator) -> Principal:
-    """The ``count`` leading principal directions."""
+def principal(run: Run, features: Features, count: int) -> Principal:
+    """Find the ``count`` leading principal directions."""
     if features.shape[1] <= EXACT_LIMIT:
-        mean, matrix = compute.checkpoint.stage("covariance", None, lambda: covariance(features))
-        with progress.task("eigenvectors", 1) as advance:
-            directions, variances = leading(matrix, count)
-            advance(1)
-        return Principal(mean, directions, variances)
-    mean = compute.mean(features)
-    found = compute.checkpoint.stage("directions", rng, lambda: _subspace_iteration(features, mean, count, rng))
-    return Principal(mean, *found)
+        mean, matrix = run(covariance, features)
+        return Principal(mean, *run(eigenvectors, matrix, count))
+    mean = run(fitting.mean, features)
+    return Principal(mean, *run(subspace, features, mean, count))
 
 
-def work(size: compute.Size, count: int) -> list[compute.Stage]:
-    """What ``principal`` costs: one pass for the covariance and its d eigenvectors, or six passes with a basis."""
-    n, d, _ = size
-    waiting = 3 * compute.n_threads() + 1  # results of blocks that are there at once
-    if d <= EXACT_LIMIT:
-        held = d**2 * (4 * waiting + 4 * 8)
-        covariance = compute.Stage("covariance", 2.0 * n * d**2, read=size.bytes(), memory=held, kept=8 * d**2)
-        return [covariance, compute.Stage("eigenvectors", solving=compute.EIGH_FLOPS * d**3, memory=5 * 8 * d**2)]
-    width = min(d, count + OVERSAMPLING)
-    turn = compute.Stage(
-        "principal directions",
-        4.0 * n * d * width,
-        4.0 * d * width**2,
-        size.bytes(),
-        memory=d * width * (4 * waiting + 5 * 8),
-    )
-    return [compute.mean_work(size), *[turn] * (PASSES + 1)]
+def spanning(run: Run, features: Features, n_bits: int) -> Principal:
+    """Find the ``n_bits`` leading principal directions, or all that carry variance if those are fewer."""
+    return run(of_full_rank, principal(run, features, min(n_bits, features.shape[1])))
 
 
-def spanning(features: Features, n_bits: int, rng: np.random.Generator) -> Principal:
-    """The ``n_bits`` leading principal directions, or all that carry variance if those are fewer."""
-    basis = principal(features, min(n_bits, features.shape[1]), rng)
+@step(gives=lambda basis: Sized(basis.directions.shape))
+def single(basis: Principal) -> NDArray[np.float32]:
+    """Return the directions in single precision."""
+    return basis.directions.astype(np.float32)
+
+
+@step(gives=lambda basis: basis)
+def of_full_rank(basis: Principal) -> Principal:
+    """Leave out directions that carry no variance, but keep one."""
     rank = max(1, rank_of(basis))
     return Principal(basis.mean, basis.directions[:, :rank], basis.variances[:rank])
 
 
+def _covariance_cost(features: Features) -> Stage:
+    """One pass; the results of several blocks are there at once."""
+    size = Size.of(features)
+    d = size.columns
+    held = d**2 * (4 * _waiting() + 4 * 8)
+    return Stage(products=2.0 * size.rows * d**2, read=size.bytes(), memory=held)
+
+
+def _waiting() -> int:
+    """Results of blocks that are there at once."""
+    return 3 * compute.n_threads() + 1
+
+
+@step(
+    "covariance",
+    cost=_covariance_cost,
+    gives=lambda features: (Sized(features.shape[1:], np.float64), Sized(2 * features.shape[1:], np.float64)),
+    kept=ARRAYS,
+)
 def covariance(features: Features) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """(mean, covariance with divisor n), in one pass.
 
@@ -95,8 +104,6 @@ class Moments(compute.Sum):
 
     shift: NDArray[np.float64]
 
-    label = "covariance"
-
     def zero(self) -> compute.Arrays:
         d = len(self.shift)
         return np.zeros(d), np.zeros((d, d))
@@ -104,6 +111,19 @@ class Moments(compute.Sum):
     def block(self, block: Block, _: int) -> compute.Arrays:
         shifted = centred(dense(block, np.float64) if issparse(block) else block, self.shift)
         return shifted.sum(axis=0, dtype=np.float64), shifted.T @ shifted
+
+
+@step(
+    "eigenvectors",
+    cost=lambda matrix, count: Stage(solving=EIGH_FLOPS * len(matrix) ** 3, memory=5 * matrix.nbytes),
+    gives=lambda matrix, count: (Sized((len(matrix), count), np.float64), Sized((count,), np.float64)),
+)
+def eigenvectors(matrix: Matrix, count: int) -> tuple[Matrix, Matrix]:
+    """Do the same as ``leading``, and tell of it."""
+    with progress.task("", 1) as advance:
+        found = leading(matrix, count)
+        advance(1)
+    return found
 
 
 def leading(matrix: NDArray[np.float64], count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -115,18 +135,23 @@ def leading(matrix: NDArray[np.float64], count: int) -> tuple[NDArray[np.float64
     return vectors * np.where(peaks < 0, -1.0, 1.0), np.maximum(values[::-1], 0.0)
 
 
-def project_rows(features: Features, rows: NDArray[np.intp], basis: Principal) -> NDArray[np.float32]:
-    """The given (sorted) rows in the coordinates of the principal directions, (len(rows), c)."""
-    some = Subset(features, rows)
-    out: NDArray[np.float32] = compute.memory.empty((len(rows), basis.directions.shape[1]), np.float32)
-    compute.collect(Coordinates(basis.mean, basis.directions.astype(np.float32)), some, out)
+def _projecting_cost(features: Features, basis: Principal) -> Stage:
+    size = Size.of(features)
+    count = basis.directions.shape[1]
+    products = 2.0 * size.rows * size.columns * count
+    return Stage(products=products, read=size.bytes(), array=4 * size.rows * count)
+
+
+@step(
+    "projecting",
+    cost=_projecting_cost,
+    gives=lambda features, basis: Sized((len(features), basis.directions.shape[1])),
+)
+def project(features: Features, basis: Principal) -> NDArray[np.float32]:
+    """Return all rows in the coordinates of the principal directions, (n, c)."""
+    out: NDArray[np.float32] = compute.memory.empty((len(features), basis.directions.shape[1]), np.float32)
+    compute.collect(Coordinates(basis.mean, basis.directions.astype(np.float32)), features, out)
     return out
-
-
-def project_work(size: compute.Size, rows: int, count: int) -> compute.Stage:
-    """What ``project_rows`` costs: one pass over s rows."""
-    products = 2.0 * rows * size.columns * count
-    return compute.Stage("projecting", products, read=size.bytes(rows), array=4 * rows * count)
 
 
 @dataclass(frozen=True)
@@ -135,8 +160,6 @@ class Coordinates(compute.Pass[NDArray[np.float32]]):
 
     mean: NDArray[np.float64]
     matrix: NDArray[np.float32]
-
-    label = "projecting"
 
     def block(self, block: Block, _: int) -> NDArray[np.float32]:
         """A sparse block is not made dense."""
@@ -160,27 +183,58 @@ def rank_of(basis: Principal) -> int:
     return int((basis.variances > basis.variances[0] * NOISE).sum())
 
 
-def warn_rank(label: str, basis: Principal) -> None:
-    """Warn if the data has no variance along some of the directions, so that their bits are arbitrary."""
-    n_bits, rank = len(basis.variances), rank_of(basis)
+@step(gives=lambda label, basis, n_bits: None)
+def warn_rank(label: str, basis: Principal, n_bits: int) -> None:
+    """Warn if the data has no variance along some of ``n_bits`` directions, so that their bits are arbitrary."""
+    rank = rank_of(basis)
     if rank < n_bits:
-        warnings.warn(
+        warn(
             f"{label}: the features vary in only {rank} directions; bits beyond them carry no information "
-            f"(n_bits = {n_bits})",
-            IschWarning,
-            stacklevel=4,
+            f"(n_bits = {n_bits})"
         )
 
 
-def _subspace_iteration(
-    features: Features, mean: NDArray[np.float64], count: int, rng: np.random.Generator
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    n, d = features.shape
-    width = min(d, count + OVERSAMPLING)
-    basis = np.linalg.qr(rng.standard_normal((d, width)))[0]
+@step("directions", kept=ARRAYS)
+def subspace(features: Features, mean: Matrix, count: int, *, run: Run) -> tuple[Matrix, Matrix]:
+    """Return (directions, variances) by subspace iteration."""
+    d = features.shape[1]
+    basis = run(random_basis, d, min(d, count + OVERSAMPLING))
     for _ in range(PASSES):
-        basis = np.linalg.qr(_covariance_times(features, mean, basis))[0]
-    small = basis.T @ _covariance_times(features, mean, basis) / n
+        basis = run(powered, features, mean, basis)
+    return run(settled, features, mean, basis, count)
+
+
+@step(gives=lambda d, width: Sized((d, width), np.float64), random=True)
+def random_basis(d: int, width: int, *, rng: np.random.Generator) -> Matrix:
+    """Return random orthonormal columns."""
+    return np.linalg.qr(rng.standard_normal((d, width)))[0]
+
+
+def _power_cost(features: Features, mean: Matrix, basis: Matrix, *_: int) -> Stage:
+    size = Size.of(features)
+    d, width = basis.shape
+    return Stage(
+        products=4.0 * size.rows * d * width,
+        solving=4.0 * d * width**2,
+        read=size.bytes(),
+        memory=d * width * (4 * _waiting() + 5 * 8),
+    )
+
+
+@step("principal directions", cost=_power_cost, gives=lambda features, mean, basis: basis)
+def powered(features: Features, mean: Matrix, basis: Matrix) -> Matrix:
+    """Return an orthonormal basis of the covariance times a basis."""
+    return np.linalg.qr(_covariance_times(features, mean, basis))[0]
+
+
+@step(
+    "principal directions",
+    cost=_power_cost,
+    gives=lambda features, mean, basis, count: (Sized((len(basis), count), np.float64), Sized((count,), np.float64)),
+)
+def settled(features: Features, mean: Matrix, basis: Matrix, count: int) -> tuple[Matrix, Matrix]:
+    """Return the eigenvectors and eigenvalues of the covariance within a basis."""
+    small = basis.T @ _covariance_times(features, mean, basis) / len(features)
     vectors, values = leading((small + small.T) / 2, count)
     return basis @ vectors, values
 
@@ -196,8 +250,6 @@ class Power(compute.Sum):
     """Σ (x − μ)(x − μ)ᵀ Q. The factors (x − μ)ᵀ Q sum to zero, so x − μ may be replaced by x in a sparse block."""
 
     coordinates: Coordinates
-
-    label = "principal directions"
 
     def zero(self) -> compute.Arrays:
         return (np.zeros(self.coordinates.matrix.shape),)

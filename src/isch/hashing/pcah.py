@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from isch.compute import Size, Stage
 from isch.features import Features
+from isch.fitting import Run
 from isch.hashing import pca, rotation
 from isch.hashing.base import LinearHasher
 from isch.learned import Array, Expected
@@ -46,14 +46,14 @@ class PCAH(LinearHasher):
         super()._check_size(features)
         pca.check_limit(self._label, self.n_bits, features.shape[1])
 
-    def _work(self, size: Size) -> list[Stage]:
-        return pca.work(size, min(self.n_bits, size.columns))
-
-    def _fit(self, features: Features) -> None:
-        basis = pca.principal(features, self.n_bits, self._rng())
-        pca.warn_rank(self._label, basis)
-        self.mean_, self.variances_ = basis.mean, basis.variances
-        self.projection_ = basis.directions.astype(np.float32)
+    def _fit(self, features: Features, run: Run) -> dict[str, Any]:
+        basis = pca.principal(run, features, self.n_bits)
+        run(pca.warn_rank, self._label, basis, self.n_bits)
+        return {
+            "mean_": basis.mean,
+            "variances_": basis.variances,
+            "projection_": run(pca.single, basis),
+        }
 
 
 class PCARR(PCAH):
@@ -75,9 +75,11 @@ class PCARR(PCAH):
     def _check_size(self, features: Features) -> None:
         LinearHasher._check_size(self, features)
 
-    def _fit(self, features: Features) -> None:
-        rng = self._rng()
-        basis = pca.spanning(features, self.n_bits, rng)
-        self.mean_, self.variances_ = basis.mean, basis.variances
-        turned = basis.directions @ rotation.random(len(basis.variances), rng, self.n_bits)
-        self.projection_ = turned.astype(np.float32)
+    def _fit(self, features: Features, run: Run) -> dict[str, Any]:
+        basis = pca.spanning(run, features, self.n_bits)
+        R = run(rotation.random, len(basis.variances), columns=self.n_bits)
+        return {
+            "mean_": basis.mean,
+            "variances_": basis.variances,
+            "projection_": run(rotation.turned, basis.directions, R),
+        }

@@ -26,10 +26,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from isch import compute
-from isch.compute import Size, Stage, single_threaded_blas
+from isch import compute, fitting
+from isch.compute import single_threaded_blas
 from isch.errors import ParameterError
 from isch.features import Block, Features, dense
+from isch.fitting import Run, Sized, Stage, step
 from isch.hashing import levels, pca, rotation
 from isch.hashing.base import LinearHasher
 from isch.hashing.blocks import Learn
@@ -61,31 +62,41 @@ class Allocation(NamedTuple):
     learn: Learn  # rotation.learn: signs; levels.learn: thresholds
 
 
-def principal_pairs(
-    features: Features, n_bits: int, rng: np.random.Generator
-) -> tuple[NDArray[np.float64], Spectrum, Learn]:
+def principal_pairs(run: Run, features: Features, n_bits: int) -> tuple[NDArray[np.float64], Spectrum, Learn]:
     """(μ, the principal directions that ``n_bits`` bits use, with the variances as eigenvalues, how to learn R)."""
-    wide = pca.spanning(features, max(n_bits, WIDTH), rng)
-    rows = compute.sample(features, SAMPLE_ROWS, rng)
-    chosen = allocation(pca.project_rows(features, rows, wide), n_bits, rng)
-    return wide.mean, _spectrum(wide, chosen.directions), chosen.learn
+    wide = pca.spanning(run, features, max(n_bits, WIDTH))
+    Z = run(pca.project, run(fitting.draw, features, SAMPLE_ROWS), wide)
+    chosen = run(allocation, Z, n_bits)
+    return wide.mean, run(_spectrum, wide, chosen.directions), chosen.learn
 
 
-def work(size: Size, n_bits: int) -> list[Stage]:
-    """What ``principal_pairs`` costs."""
-    rows, width = min(size.rows, SAMPLE_ROWS), min(size.columns, max(n_bits, WIDTH))
-    trials = rotation.work(rows, min(n_bits, width), n_bits, ROUNDS * len(SHARES), "trying directions")
-    for k in THRESHOLDS:
-        trials += levels.work(rows, min(n_bits // k, width), n_bits, ROUNDS, "trying directions")
-    return [*pca.work(size, width), pca.project_work(size, rows, width), *trials]
+def _spectrum_sizes(wide: Principal, r: int) -> Spectrum:
+    values: Any = Sized((r,), np.float64)
+    vectors: Any = Sized((len(wide.directions), r))
+    return Spectrum(values, vectors, (r,), 1.0, 1.0, len(wide.variances))
 
 
+@step(gives=_spectrum_sizes)
 def _spectrum(wide: Principal, r: int) -> Spectrum:
     kept, share = wide.variances[:r], float(wide.variances[:r].sum() / wide.variances.sum())
     rank = len(wide.variances)
     return Spectrum(kept, wide.directions[:, :r].astype(np.float32), (r,), share, float(kept.mean()), rank)
 
 
+def _trials_cost(Z: Matrix, n_bits: int) -> list[Stage]:
+    """Of one rotation after the other."""
+    width = Z.shape[1]
+    of_signs = rotation.cost(Z, ROUNDS * len(SHARES), n_bits, min(n_bits, width))
+    ranks = [max(1, min(n_bits // k, width)) for k in THRESHOLDS]
+    return [of_signs, *(rotation.cost(Z, ROUNDS, rank, rank) for rank in ranks)]
+
+
+@step(
+    "trying directions",
+    cost=_trials_cost,
+    gives=lambda Z, n_bits: Allocation(min(n_bits, Z.shape[1]), rotation.learn),
+    random=True,
+)
 def allocation(Z: Matrix, n_bits: int, rng: np.random.Generator) -> Allocation:
     """The best for sample rows Z (n, p) in the coordinates of the principal directions, strongest first."""
     n, most = len(Z), int(min(n_bits, Z.shape[1]))
@@ -114,7 +125,7 @@ def _nearest(distances: Matrix, queries: NDArray[np.intp]) -> NDArray[np.intp]:
 
 def _estimated(Z: Matrix, queries: NDArray[np.intp], learn: Learn, n_bits: int, rng: np.random.Generator) -> Matrix:
     """c ⟨z_q, b⟩ after a short search for a rotation: about ⟨z_q, z_x⟩."""
-    found = learn(Z, ROUNDS, rng, label="trying directions", n_bits=n_bits)
+    found = learn(Z, ROUNDS, rng, n_bits=n_bits)
     values = Z @ found.matrix.astype(np.float32)
     limits = np.asarray(0 if found.thresholds is None else found.thresholds, np.float32)
     bits = np.where(values >= limits, np.float32(1), np.float32(-1))

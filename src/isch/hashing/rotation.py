@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch import progress
-from isch.compute import SVD_FLOPS, Arrays, Stage, Sum, run, single_threaded_blas
+from isch.compute import Arrays, Sum, run, single_threaded_blas
+from isch.fitting import SVD_FLOPS, Kept, Sized, Stage, step
 from isch.lazy import linalg
 
 Matrix = NDArray[np.floating[Any]]
@@ -30,14 +31,45 @@ class Rotation:
     errors: list[float]
     thresholds: NDArray[np.float64] | None = None  # of the bits, where they are not signs (levels.py)
 
+    def arrays(self) -> Arrays:
+        """Return all of it as arrays; ``of`` makes it from them again."""
+        limits = () if self.thresholds is None else (self.thresholds,)
+        return self.matrix, np.array(self.errors, np.float64), *limits
 
+    @classmethod
+    def of(
+        cls, matrix: NDArray[np.float64], errors: NDArray[np.float64], thresholds: NDArray[np.float64] | None = None
+    ) -> "Rotation":
+        """Make one from what ``arrays`` gave."""
+        return cls(matrix, errors.tolist(), thresholds)
+
+
+def cost(Z: Matrix, n_iter: int, n_bits: int | None = None, rank: int | None = None) -> Stage:
+    """Two products with n rows and a decomposition in each iteration."""
+    n_rows = len(Z)
+    rank = rank or Z.shape[1]
+    n_bits = n_bits or rank
+    solving = SVD_FLOPS * min(rank, n_bits) ** 2 * max(rank, n_bits)
+    held = 4 * n_rows * rank + 8 * 6 * rank * n_bits
+    return Stage(products=4.0 * n_rows * rank * n_bits * n_iter, solving=n_iter * solving, memory=held)
+
+
+def sizes(Z: Matrix, n_iter: int, n_bits: int | None = None) -> Rotation:
+    """R (r, m) of a dry run."""
+    shape = (Z.shape[1], n_bits or Z.shape[1])
+    return Rotation(Sized(shape, np.float64), [])  # type: ignore[arg-type]
+
+
+KEPT = Kept(Rotation.arrays, Rotation.of)
+
+
+@step("rotation", cost=cost, gives=sizes, kept=KEPT, random=True)
 def learn(
     Z: Matrix,
     n_iter: int,
     rng: np.random.Generator,
     initial: NDArray[np.float64] | None = None,
     tolerance: float = 1e-6,
-    label: str = "rotation",
     n_bits: int | None = None,
 ) -> Rotation:
     """Alternate between codes and rotation ``n_iter`` times, or until the error falls by less than ``tolerance``.
@@ -50,7 +82,7 @@ def learn(
     squares = float(np.einsum("ij,ij->", Z, Z, dtype=np.float64))
     total = Z.sum(axis=0, dtype=np.float64)
     # these matrices are small: threads would cost more than they save, and round differently
-    with single_threaded_blas(), progress.task(label, n_iter, "iterations") as advance:
+    with single_threaded_blas(), progress.task("", n_iter, "iterations") as advance:
         for _ in range(n_iter):
             BtZ = correlate(Z, R, total)
             errors.append((squares + size - 2 * float(np.sum(BtZ.T * R))) / size)
@@ -61,12 +93,10 @@ def learn(
     return Rotation(R, errors)
 
 
-def work(n_rows: int, rank: int, n_bits: int, n_iter: int, label: str = "rotation") -> list[Stage]:
-    """What ``learn`` costs: two products with n rows and a decomposition in each iteration."""
-    solving = SVD_FLOPS * min(rank, n_bits) ** 2 * max(rank, n_bits)
-    held = 4 * n_rows * rank + 8 * 6 * rank * n_bits
-    products, kept = 4.0 * n_rows * rank * n_bits * n_iter, 4 * rank * n_bits
-    return [Stage(label, products, n_iter * solving, memory=held, kept=kept)]
+@step(gives=lambda W, R: Sized((len(W), R.shape[1])))
+def turned(W: Matrix, R: Matrix) -> NDArray[np.float32]:
+    """Return W R in single precision."""
+    return np.asarray((W @ R).astype(np.float32))
 
 
 def correlate(Z: Matrix, R: NDArray[np.float64], total: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -97,6 +127,10 @@ def procrustes(BtZ: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray((P @ Qt).T)
 
 
+@step(
+    gives=lambda rows, columns=None: Sized((rows, columns or rows), np.float64),
+    random=True,
+)
 def random(rows: int, rng: np.random.Generator, columns: int | None = None) -> NDArray[np.float64]:
     """A matrix from the Haar measure with orthonormal columns, or rows if it is wide; square by default."""
     columns = columns or rows

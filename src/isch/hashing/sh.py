@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from isch import compute
 from isch.features import Block, Features
+from isch.fitting import Run, Size, Sized, Stage, step
 from isch.hashing import pca
 from isch.hashing.base import LinearHasher
 from isch.hashing.projecting import Linear, Projector
@@ -50,23 +51,22 @@ class SH(LinearHasher):
         self.n_bits = n_bits
         self.random_state = random_state
 
-    def _work(self, size: compute.Size) -> list[compute.Stage]:
-        count = min(self.n_bits, size.columns)
-        ranges = compute.Stage("ranges", 2.0 * size.rows * size.columns * count, read=size.bytes())
-        return [*pca.work(size, count), ranges]
+    def _fit(self, features: Features, run: Run) -> dict[str, Any]:
+        basis = pca.principal(run, features, min(self.n_bits, features.shape[1]))
+        projection = run(pca.single, basis)
+        low, high = run(ranges, features, basis.mean, projection)
+        directions, frequencies = run(frequencies_of, low, high, self.n_bits)
+        return {
+            "mean_": basis.mean,
+            "projection_": projection,
+            "starts_": low,
+            "directions_": directions,
+            "frequencies_": frequencies,
+        }
 
-    def _fit(self, features: Features) -> None:
-        basis = pca.principal(features, min(self.n_bits, features.shape[1]), self._rng())
-        self.mean_ = basis.mean
-        self.projection_ = basis.directions.astype(np.float32)
-        low, high = compute.run(Ranges(Linear(self.mean_, self.projection_)), features)
-        self.starts_ = low
-        self.directions_, modes = smoothest_modes(high - low, self.n_bits)
-        self.frequencies_ = modes * np.pi / _positive(high - low)[self.directions_]
-
-    def _encoding_work(self, size: compute.Size) -> compute.Stage:
+    def _encoding_work(self, size: Size) -> Stage:
         count = min(self.n_bits, size.columns)
-        return compute.Stage("encoding", 2.0 * size.rows * size.columns * count, read=size.bytes())
+        return Stage("encoding", 2.0 * size.rows * size.columns * count, read=size.bytes())
 
     def _check_learned(self, attributes: dict[str, Any]) -> dict[str, Any]:
         sizes = super()._check_learned(attributes)
@@ -97,8 +97,6 @@ class Ranges(compute.Reduction[Any]):
 
     linear: Projector
 
-    label = "ranges"
-
     def zero(self) -> Any:
         return np.float32(np.inf), np.float32(-np.inf)
 
@@ -108,6 +106,33 @@ class Ranges(compute.Reduction[Any]):
 
     def combine(self, total: Any, part: Any) -> Any:
         return np.minimum(total[0], part[0]), np.maximum(total[1], part[1])
+
+
+def _ranges_cost(features: Features, mean: NDArray[Any], projection: NDArray[Any]) -> Stage:
+    size = Size.of(features)
+    return Stage(products=2.0 * size.rows * size.columns * projection.shape[1], read=size.bytes())
+
+
+@step(
+    "ranges",
+    cost=_ranges_cost,
+    gives=lambda features, mean, projection: (Sized(projection.shape[1:]), Sized(projection.shape[1:])),
+)
+def ranges(
+    features: Features, mean: NDArray[np.float64], projection: NDArray[np.float32]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return the (smallest, largest) coordinate along each direction."""
+    low, high = compute.run(Ranges(Linear(mean, projection)), features)
+    return low, high
+
+
+@step(gives=lambda low, high, count: (Sized((count,), np.int64), Sized((count,), np.float64)))
+def frequencies_of(
+    low: NDArray[np.float32], high: NDArray[np.float32], count: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the direction and the frequency jπ/R of each bit."""
+    directions, modes = smoothest_modes(high - low, count)
+    return directions, modes * np.pi / _positive(high - low)[directions]
 
 
 def smoothest_modes(ranges: NDArray[Any], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

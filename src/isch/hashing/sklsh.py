@@ -4,7 +4,6 @@ Bits are signs of randomly thresholded random Fourier features of the kernel K(u
 of bits in which x and y differ depends only on K(x − y).
 """
 
-import warnings
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
@@ -12,9 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from isch import compute
-from isch.errors import IschWarning
+from isch import compute, fitting
+from isch.errors import warn
 from isch.features import Block, Features, dense
+from isch.fitting import Run, Size, Sized, Stage, step
 from isch.hashing.base import LinearHasher
 from isch.hashing.projecting import Projector
 from isch.learned import Array, Expected
@@ -58,35 +58,50 @@ class SKLSH(LinearHasher):
         self.gamma = gamma
         self.random_state = random_state
 
-    def _work(self, size: compute.Size) -> list[compute.Stage]:
-        n, d, _ = size
-        products = 2.0 * n * d * PROBES
-        bandwidth = [compute.load_work(size, min(n, PROBES)), compute.Stage("bandwidth", products, read=size.bytes())]
-        return [compute.mean_work(size), *(bandwidth if self.gamma is None else [])]
+    def _fit(self, features: Features, run: Run) -> dict[str, Any]:
+        mean = run(fitting.mean, features)
+        gamma = self._bandwidth(features, mean, run) if self.gamma is None else float(self.gamma)
+        projection, phases, thresholds = run(random_features, features.shape[1], self.n_bits, gamma)
+        return {
+            "mean_": mean,
+            "gamma_": gamma,
+            "projection_": projection,
+            "phases_": phases,
+            "thresholds_": thresholds,
+        }
 
-    def _fit(self, features: Features) -> None:
-        rng = self._rng()
-        self.mean_ = compute.mean(features)
-        self.gamma_ = self._bandwidth(features, rng) if self.gamma is None else float(self.gamma)
-        directions = rng.standard_normal((features.shape[1], self.n_bits), dtype=np.float32)
-        self.projection_ = directions * np.float32(np.sqrt(self.gamma_))
-        self.phases_ = rng.uniform(0, 2 * np.pi, self.n_bits).astype(np.float32)
-        self.thresholds_ = rng.uniform(-1, 1, self.n_bits).astype(np.float32)
+    def _bandwidth(self, features: Features, mean: NDArray[np.float64], run: Run) -> float:
+        probes = run(fitting.load, run(fitting.draw, features, PROBES), mean)
+        return run(bandwidth, features, mean, probes, self._label)
 
     def _projector(self) -> Projector:
         return Waves(super()._projector(), self.phases_, self.thresholds_)
 
-    def _bandwidth(self, features: Features, rng: np.random.Generator) -> float:
-        probes = compute.load(features, compute.sample(features, PROBES, rng), self.mean_)
-        radius = float(neighbour_distances(features, self.mean_, probes, NEIGHBOUR).mean())
-        if radius > ROUNDING * float(np.sqrt(np.einsum("ij,ij->i", probes, probes).mean())):
-            return radius**-2
-        warnings.warn(
-            f"{self._label}: rows coincide with their neighbours, so the data gives no bandwidth; gamma = 1 is used",
-            IschWarning,
-            stacklevel=4,
-        )
-        return 1.0
+
+@step(gives=lambda d, m, gamma: (Sized((d, m)), Sized((m,)), Sized((m,))), random=True)
+def random_features(
+    d: int, m: int, gamma: float, *, rng: np.random.Generator
+) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+    """Draw (directions w, phases b, thresholds t) of random Fourier features."""
+    directions = rng.standard_normal((d, m), dtype=np.float32)
+    phases = rng.uniform(0, 2 * np.pi, m).astype(np.float32)
+    thresholds = rng.uniform(-1, 1, m).astype(np.float32)
+    return directions * np.float32(np.sqrt(gamma)), phases, thresholds
+
+
+def _bandwidth_cost(features: Features, mean: NDArray[np.float64], probes: NDArray[np.float32], label: str) -> Stage:
+    size = Size.of(features)
+    return Stage(products=2.0 * size.rows * size.columns * PROBES, read=size.bytes())
+
+
+@step("bandwidth", cost=_bandwidth_cost, gives=lambda features, mean, probes, label: 1.0)
+def bandwidth(features: Features, mean: NDArray[np.float64], probes: NDArray[np.float32], label: str) -> float:
+    """Return γ = 1/r² for the mean distance r from probes to their neighbours."""
+    radius = float(neighbour_distances(features, mean, probes, NEIGHBOUR).mean())
+    if radius > ROUNDING * float(np.sqrt(np.einsum("ij,ij->i", probes, probes).mean())):
+        return radius**-2
+    warn(f"{label}: rows coincide with their neighbours, so the data gives no bandwidth; gamma = 1 is used")
+    return 1.0
 
 
 @dataclass(frozen=True)
@@ -116,8 +131,6 @@ class NearestSquares(compute.Reduction[NDArray[np.float32]]):
     probes: NDArray[np.float32]
     mean: NDArray[np.float64]
     keep: int
-
-    label = "bandwidth"
 
     def zero(self) -> NDArray[np.float32]:
         return np.empty((len(self.probes), 0), np.float32)

@@ -4,7 +4,7 @@ Like ITQ, but the projection is a sparse matrix R that stays close to an orthogo
 min ‖B − X Tᵀ‖² + β‖X Tᵀ − X Rᵀ‖² with T orthogonal and a fixed share of zeros in R.
 """
 
-import warnings
+import math
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar
@@ -14,9 +14,10 @@ from numba import njit
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from isch import compute, progress
-from isch.errors import IschWarning
+from isch import fitting, progress
+from isch.errors import warn
 from isch.features import Block, Features
+from isch.fitting import SVD_FLOPS, Run, Size, Sized, Stage, step
 from isch.hashing import pca
 from isch.hashing.base import Hasher
 from isch.hashing.projecting import Projector, centred
@@ -79,56 +80,18 @@ class SP(Hasher):
         self.max_samples = max_samples
         self.random_state = random_state
 
-    def _work(self, size: compute.Size) -> list[compute.Stage]:
-        _, d, _ = size
-        rows, count, m = min(size.rows, self.max_samples), min(self.n_bits, size.columns), self.n_bits
-        products = self.n_iter * (4.0 * rows * count * m + 8.0 * d * count * m)
-        solving = self.n_iter * compute.SVD_FLOPS * count**2 * m
-        learned = compute.Stage("sparse projection", products, solving, memory=8 * d * (5 * m + 2 * count))
-        return [*pca.work(size, count), pca.project_work(size, rows, count), learned]
-
-    def _encoding_work(self, size: compute.Size) -> compute.Stage:
+    def _encoding_work(self, size: Size) -> Stage:
         stage = super()._encoding_work(size)
         return replace(stage, products=stage.products * (1 - self.sparsity))
 
-    def _model_bytes(self, size: compute.Size) -> float:
-        return 8 * size.columns + 8 * (1 - self.sparsity) * size.columns * self.n_bits
-
-    def _fit(self, features: Features) -> None:
-        rng = self._rng()
+    def _fit(self, features: Features, run: Run) -> dict[str, Any]:
         d = features.shape[1]
-        basis = pca.principal(features, min(self.n_bits, d), rng)
-        self.mean_ = basis.mean
-        rows = compute.sample(features, self.max_samples, rng)
-        start = rng.standard_normal((self.n_bits, d))
-        surrogate = self._learn(pca.project_rows(features, rows, basis), basis, start)
-        self.sparse_projection_ = csr_array(keep_largest(surrogate, self.sparsity).astype(np.float32))
-        empty = int((np.diff(self.sparse_projection_.indptr) == 0).sum())
-        if empty:
-            warnings.warn(
-                f"{self._label}: {empty} of {self.n_bits} rows of the projection are all zero, so their bits are "
-                f"constant; use a sparsity below {self.sparsity}",
-                IschWarning,
-                stacklevel=3,
-            )
-
-    def _learn(self, Z: NDArray[np.float32], basis: pca.Principal, sparse: NDArray[np.float64]) -> NDArray[np.float64]:
-        """T, from the data Z = X P in the coordinates of the principal directions P.
-
-        P has full rank (m ≥ d) or holds the top m directions (m < d). The Procrustes step then needs only PᵀXᵀY, and
-        PᵀXᵀX Rᵀ = n Λ Pᵀ Rᵀ, so X itself is not needed again.
-        """
-        P, scale = basis.directions, len(Z) * basis.variances[:, None]
-        total = Z.sum(axis=0, dtype=np.float64)
-        turned = P.T @ sparse.T  # the first codes are signs of the part of X Rᵀ in the span of P
-        with progress.task("sparse projection", self.n_iter, "iterations") as advance:
-            for _ in range(self.n_iter):
-                ZtY = (correlate(Z, turned, total).T + self.beta * scale * (P.T @ sparse.T)) / (1 + self.beta)
-                turned = procrustes(ZtY).T
-                surrogate = turned.T @ P.T
-                sparse = keep_largest(surrogate, self.sparsity)
-                advance(1)
-        return surrogate
+        basis = pca.principal(run, features, min(self.n_bits, d))
+        sample = run(fitting.draw, features, self.max_samples)
+        start = run(random_projection, self.n_bits, d)
+        Z = run(pca.project, sample, basis)
+        surrogate = run(learn, Z, basis, start, self.sparsity, self.beta, self.n_iter)
+        return {"mean_": basis.mean, "sparse_projection_": run(sparse_matrix, surrogate, self.sparsity)}
 
     def _projector(self) -> Projector:
         return SparseProducts(self.mean_, self.sparse_projection_)
@@ -155,6 +118,76 @@ class SparseProducts:
             sparse_products(R.data, R.indices, R.indptr, lanes, products)
             out[start : start + LANES] = products[:, : len(part)].T
         return out
+
+
+@step(gives=lambda m, d: Sized((m, d), np.float64), random=True)
+def random_projection(m: int, d: int, *, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Draw the first R."""
+    return rng.standard_normal((m, d))
+
+
+def _cost(
+    Z: NDArray[np.float32],
+    basis: pca.Principal,
+    sparse: NDArray[np.float64],
+    sparsity: float,
+    beta: float,
+    n_iter: int,
+) -> Stage:
+    d, count = basis.directions.shape
+    m = len(sparse)
+    return Stage(
+        products=n_iter * (4.0 * len(Z) * count * m + 8.0 * d * count * m),
+        solving=n_iter * SVD_FLOPS * count**2 * m,
+        memory=8 * d * (5 * m + 2 * count),
+    )
+
+
+@step("sparse projection", cost=_cost, gives=lambda Z, basis, sparse, *_: sparse)
+def learn(
+    Z: NDArray[np.float32],
+    basis: pca.Principal,
+    sparse: NDArray[np.float64],
+    sparsity: float,
+    beta: float,
+    n_iter: int,
+) -> NDArray[np.float64]:
+    """T, from the data Z = X P in the coordinates of the principal directions P.
+
+    P has full rank (m ≥ d) or holds the top m directions (m < d). The Procrustes step then needs only PᵀXᵀY, and
+    PᵀXᵀX Rᵀ = n Λ Pᵀ Rᵀ, so X itself is not needed again.
+    """
+    P = basis.directions
+    scale = len(Z) * basis.variances[:, None]
+    total = Z.sum(axis=0, dtype=np.float64)
+    turned = P.T @ sparse.T  # the first codes are signs of the part of X Rᵀ in the span of P
+    with progress.task("", n_iter, "iterations") as advance:
+        for _ in range(n_iter):
+            ZtY = (correlate(Z, turned, total).T + beta * scale * (P.T @ sparse.T)) / (1 + beta)
+            turned = procrustes(ZtY).T
+            surrogate = turned.T @ P.T
+            sparse = keep_largest(surrogate, sparsity)
+            advance(1)
+    return surrogate
+
+
+def _values(matrix: NDArray[np.float64], sparsity: float) -> Sized:
+    """The numbers and their places that are kept of a matrix."""
+    m, d = matrix.shape
+    return Sized((math.ceil((1 - sparsity) * m * d), 2))
+
+
+@step(gives=_values)
+def sparse_matrix(matrix: NDArray[np.float64], sparsity: float) -> csr_array:
+    """Return the largest entries of T as a sparse matrix; warns of rows without any."""
+    found = csr_array(keep_largest(matrix, sparsity).astype(np.float32))
+    empty = int((np.diff(found.indptr) == 0).sum())
+    if empty:
+        warn(
+            f"SP: {empty} of {len(matrix)} rows of the projection are all zero, so their bits are constant; use a "
+            f"sparsity below {sparsity}"
+        )
+    return found
 
 
 def keep_largest(matrix: NDArray[np.float64], sparsity: float) -> NDArray[np.float64]:

@@ -8,14 +8,13 @@ over slabs of atoms.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isch import progress
-from isch.compute import EIGH_FLOPS, SVD_FLOPS, Stage, checkpoint
+from isch.fitting import ARRAY, EIGH_FLOPS, SVD_FLOPS, Kept, Run, Sized, Stage, step
 from isch.lazy import linalg
 
 Atoms = NDArray[np.float32]
@@ -71,10 +70,32 @@ class Spectrum:
 
         With fewer pairs than blocks there are fewer blocks.
         """
-        count = len(self.eigenvalues)
-        parts = [np.arange(first, count, n_blocks) for first in range(min(n_blocks, count))]
-        order, sizes = np.concatenate(parts), tuple(map(len, parts))
+        parts = self._parts(n_blocks)
+        order = np.concatenate(parts)
+        sizes = tuple(map(len, parts))
         return replace(self, eigenvalues=self.eigenvalues[order], eigenvectors=self.eigenvectors[:, order], sizes=sizes)
+
+    def dealt_sizes(self, n_blocks: int) -> "Spectrum":
+        """The same in a dry run."""
+        return replace(self, sizes=tuple(map(len, self._parts(n_blocks))))
+
+    def _parts(self, n_blocks: int) -> list[NDArray[np.intp]]:
+        count = len(self.eigenvalues)
+        return [np.arange(first, count, n_blocks) for first in range(min(n_blocks, count))]
+
+
+@step(gives=lambda pairs, n_blocks: pairs.dealt_sizes(n_blocks))
+def dealt(pairs: Spectrum, n_blocks: int) -> Spectrum:
+    """See ``Spectrum.dealt``."""
+    return pairs.dealt(n_blocks)
+
+
+@step(gives=lambda pairs, lambda_star: pairs.eigenvectors)
+def weigh(pairs: Spectrum, lambda_star: float) -> NDArray[np.float32]:
+    """W = V diag f(λ), in place of V: there may be no room for both."""
+    W = pairs.eigenvectors
+    W *= weights(pairs.eigenvalues, lambda_star).astype(np.float32)
+    return W
 
 
 def slices(sizes: Sequence[int]) -> list[slice]:
@@ -83,29 +104,29 @@ def slices(sizes: Sequence[int]) -> list[slice]:
     return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
 
-def work(kind: str, shape: tuple[int, int], n_bits: int, n_blocks: int) -> list[Stage]:
-    """What the eigenpairs of k atoms of d dimensions cost."""
-    k, d = shape
-    if kind == "exact":
-        small = min(k, d)
-        return [Stage("eigenvectors", 4.0 * k * d * small, EIGH_FLOPS * small**3, memory=32 * small**2)]
-    if kind == "columns":
-        group = min(n_bits, k, d) / n_blocks
-        products = n_blocks * (2.0 * k * d * group + 4.0 * k * group**2)
-        solving = n_blocks * (SVD_FLOPS * d * group**2 + EIGH_FLOPS * group**3)
-        return [Stage("column sampling", products, solving, memory=8 * 3 * d * group + 4 * d * n_bits)]
-    r, rounds = min(_width(n_bits), k, d), POWER_ITERATIONS + 1
-    held, kept, turned = 4 * 2 * d * r + 4 * SLAB_ATOMS * (r + d), 4 * d * n_bits, 4 * d * r
-    return [
-        Stage("power iterations", rounds * 4.0 * k * d * r, rounds * 4.0 * d * r**2, memory=held, kept=rounds * turned),
-        Stage("eigenvectors", 2.0 * k * d * r + 4.0 * k * r**2 + 2.0 * d * r**2, EIGH_FLOPS * r**3, 0, 0, held, kept),
-    ]
+KEPT = Kept(Spectrum.arrays, Spectrum.of)
 
 
+def sizes(atoms: Atoms, n_pairs: int, n_blocks: int = 1) -> Spectrum:
+    """As many eigenpairs of a dry run as full rank gives."""
+    count = min(n_pairs, *atoms.shape)
+    parts = tuple(len(part) for part in np.array_split(np.arange(count), min(n_blocks, count)))
+    vectors: Any = Sized((atoms.shape[1], count))
+    values: Any = Sized((count,), np.float64)
+    return Spectrum(values, vectors, parts, 1.0, 1.0, None)
+
+
+def _exact_cost(atoms: Atoms, n_pairs: int) -> Stage:
+    k, d = atoms.shape
+    small = min(k, d)
+    return Stage(products=4.0 * k * d * small, solving=EIGH_FLOPS * small**3, memory=32 * small**2)
+
+
+@step("eigenvectors", cost=_exact_cost, gives=sizes, kept=KEPT)
 def exact(atoms: Atoms, n_bits: int) -> Spectrum:
     """The whole spectrum, from the smaller of the two Gram matrices, in double precision."""
     k, d = atoms.shape
-    with progress.task("eigenvectors", 1) as advance:
+    with progress.task("", 1) as advance:
         eigenvalues, vectors = np.linalg.eigh(gram(atoms if d <= k else np.ascontiguousarray(atoms.T)))
         advance(1)
     eigenvalues, vectors = np.maximum(eigenvalues[::-1], 0), vectors[:, ::-1]
@@ -117,10 +138,21 @@ def exact(atoms: Atoms, n_bits: int) -> Spectrum:
     return Spectrum(kept, vectors.astype(np.float32), (len(kept),), float(kept.sum()) / k, middle, rank)
 
 
+def _columns_cost(atoms: Atoms, n_bits: int, n_blocks: int) -> Stage:
+    k, d = atoms.shape
+    group = min(n_bits, k, d) / n_blocks
+    return Stage(
+        products=n_blocks * (2.0 * k * d * group + 4.0 * k * group**2),
+        solving=n_blocks * (SVD_FLOPS * d * group**2 + EIGH_FLOPS * group**3),
+        memory=8 * 3 * d * group + 4 * d * n_bits,
+    )
+
+
+@step("column sampling", cost=_columns_cost, gives=sizes, kept=KEPT, random=True)
 def columns(atoms: Atoms, n_bits: int, n_blocks: int, rng: np.random.Generator) -> Spectrum:
     """The paper's column sampling: m atoms in Q groups C_i, and the eigenpairs of D within the span of each group."""
     values, vectors, middle = [], [], 0.0
-    with progress.task("column sampling", n_blocks, "blocks") as advance:
+    with progress.task("", n_blocks, "blocks") as advance:
         for U in sampled_bases(atoms, n_bits, n_blocks, rng):
             ritz, W = ritz_pairs(atoms, U)
             values.append(ritz)
@@ -150,20 +182,13 @@ def sampled_bases(atoms: Atoms, n_bits: int, n_blocks: int, rng: np.random.Gener
         yield U[:, s > tolerance * s[0]]
 
 
-def randomized(atoms: Atoms, n_bits: int, rng: np.random.Generator) -> Spectrum:
+@step("spectrum", kept=KEPT)
+def randomized(atoms: Atoms, n_bits: int, *, run: Run) -> Spectrum:
     """Block power iteration (Halko, Martinsson, Tropp 2011). Not in the paper; nearly exact and far cheaper."""
-    size = min(_width(n_bits), *atoms.shape)
-    Q = rng.standard_normal((atoms.shape[1], size), dtype=np.float32)
-    with progress.task("power iterations", POWER_ITERATIONS + 1, "iterations") as advance:
-        for number in range(1, POWER_ITERATIONS + 2):
-            (Q,) = checkpoint.stage(f"power-{number}", None, partial(_orthonormal, atoms, Q))
-            advance(1)
-    with progress.task("eigenvectors", 1) as advance:
-        ritz, vectors = ritz_pairs(atoms, Q)
-        advance(1)
-    count, middle = min(n_bits, rank_of(ritz, atoms)), level(telling(completed(ritz, atoms), atoms))
-    share = float(ritz[:count].sum()) / len(atoms)
-    return Spectrum(ritz[:count], vectors[:, :count].astype(np.float32, copy=False), (count,), share, middle, None)
+    Q = run(random_directions, atoms, n_bits)
+    for _ in range(POWER_ITERATIONS + 1):
+        Q = run(powered, atoms, Q)
+    return run(settled, atoms, Q, n_bits)
 
 
 def _width(n_bits: int) -> int:
@@ -171,9 +196,47 @@ def _width(n_bits: int) -> int:
     return n_bits + max(16, math.ceil(OVERSAMPLING * n_bits))
 
 
-def _orthonormal(atoms: Atoms, Q: NDArray[np.float32]) -> tuple[NDArray[np.float32]]:
+@step(gives=lambda atoms, n_bits: Sized((atoms.shape[1], min(_width(n_bits), *atoms.shape))), random=True)
+def random_directions(atoms: Atoms, n_bits: int, *, rng: np.random.Generator) -> NDArray[np.float32]:
+    """Draw the first directions."""
+    return rng.standard_normal((atoms.shape[1], min(_width(n_bits), *atoms.shape)), dtype=np.float32)
+
+
+def _held(Q: NDArray[np.float32]) -> int:
+    """Bytes of two arrays of directions and the products of a slab of atoms."""
+    d, r = Q.shape
+    return int(4 * 2 * d * r + 4 * SLAB_ATOMS * (r + d))
+
+
+def _power_cost(atoms: Atoms, Q: NDArray[np.float32]) -> Stage:
+    (k, d), r = atoms.shape, Q.shape[1]
+    return Stage(products=4.0 * k * d * r, solving=4.0 * d * r**2, memory=_held(Q))
+
+
+@step("power iterations", cost=_power_cost, gives=lambda atoms, Q: Q, kept=ARRAY)
+def powered(atoms: Atoms, Q: NDArray[np.float32]) -> NDArray[np.float32]:
     """An orthonormal basis of the span of D Dᵀ Q."""
-    return (linalg.qr(_power(atoms, Q), mode="economic", overwrite_a=True, check_finite=False)[0],)
+    with progress.task("", 1) as advance:
+        basis = linalg.qr(_power(atoms, Q), mode="economic", overwrite_a=True, check_finite=False)[0]
+        advance(1)
+    return np.asarray(basis)
+
+
+def _settled_cost(atoms: Atoms, Q: NDArray[np.float32], n_bits: int) -> Stage:
+    (k, d), r = atoms.shape, Q.shape[1]
+    products = 2.0 * k * d * r + 4.0 * k * r**2 + 2.0 * d * r**2
+    return Stage(products=products, solving=EIGH_FLOPS * r**3, memory=_held(Q))
+
+
+@step("eigenvectors", cost=_settled_cost, gives=lambda atoms, Q, n_bits: sizes(atoms, n_bits))
+def settled(atoms: Atoms, Q: NDArray[np.float32], n_bits: int) -> Spectrum:
+    """The eigenpairs within the span of Q."""
+    with progress.task("", 1) as advance:
+        ritz, vectors = ritz_pairs(atoms, Q)
+        advance(1)
+    count, middle = min(n_bits, rank_of(ritz, atoms)), level(telling(completed(ritz, atoms), atoms))
+    share = float(ritz[:count].sum()) / len(atoms)
+    return Spectrum(ritz[:count], vectors[:, :count].astype(np.float32, copy=False), (count,), share, middle, None)
 
 
 def _power(atoms: Atoms, Q: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -4,16 +4,16 @@ Bit i says whether a point lies in sphere i. The spheres are moved until each ho
 shares a quarter. Then the bits are balanced and pairwise independent.
 """
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isch import compute, distances, progress
-from isch.errors import InputError, IschWarning
+from isch import compute, distances, fitting, progress
+from isch.errors import InputError, warn
 from isch.features import Block, Features
+from isch.fitting import Run, Sized, Stage, step
 from isch.hashing.base import Hasher
 from isch.hashing.projecting import Projector, centred
 from isch.lazy import issparse
@@ -77,45 +77,11 @@ class SPH(Hasher):
         if count < SEEDS:
             raise InputError(f"{self._label} needs at least {SEEDS} rows to learn from; got {count}")
 
-    def _work(self, size: compute.Size) -> list[compute.Stage]:
-        _, d, _ = size
-        rows, m = min(size.rows, self.max_samples), self.n_bits
-        products = (self.n_iter + 1) * 2.0 * rows * m * (d + m)
-        held = 4 * rows * (2 * m + 4 * CHUNK * compute.n_threads()) + 16 * m * d
-        return [
-            compute.mean_work(size),
-            compute.load_work(size, rows),
-            compute.Stage("spheres", products, memory=held),
-        ]
-
-    def _fit(self, features: Features) -> None:
-        count = min(len(features), self.max_samples)
-        rng = self._rng()
-        self.mean_ = compute.mean(features)
-        X = compute.load(features, compute.sample(features, self.max_samples, rng), self.mean_)
-        pivots = np.stack([X[rng.choice(count, SEEDS, replace=False)].mean(axis=0) for _ in range(self.n_bits)])
-        self.pivots_, self.radii_, self.n_iter_ = self._arrange(X, pivots)
-
-    def _arrange(self, X: Matrix, pivots: Matrix) -> tuple[Matrix, Matrix, int]:
-        """Move the spheres until they are balanced, at most ``n_iter`` times."""
-        lengths = np.einsum("ij,ij->i", X, X)
-        with progress.task("spheres", self.n_iter, "iterations") as advance:
-            for done in range(self.n_iter + 1):
-                squares, inside = halve(X, lengths, pivots)
-                overlaps = shared(inside)
-                if done == self.n_iter or balanced(overlaps, len(X)):
-                    break
-                pivots = moved(pivots, overlaps, len(X))
-                advance(1)
-        constant = int((inside.mean(axis=1) == 1).sum())
-        if constant:
-            warnings.warn(
-                f"{self._label}: {constant} of {self.n_bits} spheres hold every row, so their bits carry no "
-                "information (do rows repeat?)",
-                IschWarning,
-                stacklevel=5,
-            )
-        return pivots, np.sqrt(np.maximum(squares, 0)), done
+    def _fit(self, features: Features, run: Run) -> dict[str, Any]:
+        mean = run(fitting.mean, features)
+        X = run(fitting.load, run(fitting.draw, features, self.max_samples), mean)
+        pivots, radii, n_iter = run(arrange, X, self.n_bits, self.n_iter, self._label)
+        return {"mean_": mean, "pivots_": pivots, "radii_": radii, "n_iter_": n_iter}
 
     def _projector(self) -> Projector:
         return Depths(self.mean_, self.pivots_, self.radii_)
@@ -140,6 +106,36 @@ class Depths:
             rows = centred(block, self.mean)
             products, own = rows @ self.pivots.T, np.einsum("ij,ij->i", rows, rows)
         return np.asarray(self.radii - np.sqrt(np.maximum(own[:, None] - 2 * products + lengths, 0)))
+
+
+def _cost(X: Matrix, m: int, n_iter: int, label: str) -> Stage:
+    rows, d = X.shape
+    products = (n_iter + 1) * 2.0 * rows * m * (d + m)
+    return Stage(products=products, memory=4 * rows * (2 * m + 4 * CHUNK * compute.n_threads()) + 16 * m * d)
+
+
+@step(
+    "spheres",
+    cost=_cost,
+    gives=lambda X, m, n_iter, label: (Sized((m, X.shape[1])), Sized((m,)), n_iter),
+    random=True,
+)
+def arrange(X: Matrix, m: int, n_iter: int, label: str, *, rng: np.random.Generator) -> tuple[Matrix, Matrix, int]:
+    """Move m spheres until they are balanced, at most ``n_iter`` times: (pivots, radii, moves)."""
+    pivots = np.stack([X[rng.choice(len(X), SEEDS, replace=False)].mean(axis=0) for _ in range(m)])
+    lengths = np.einsum("ij,ij->i", X, X)
+    with progress.task("", n_iter, "iterations") as advance:
+        for done in range(n_iter + 1):
+            squares, inside = halve(X, lengths, pivots)
+            overlaps = shared(inside)
+            if done == n_iter or balanced(overlaps, len(X)):
+                break
+            pivots = moved(pivots, overlaps, len(X))
+            advance(1)
+    constant = int((inside.mean(axis=1) == 1).sum())
+    if constant:
+        warn(f"{label}: {constant} of {m} spheres hold every row, so their bits carry no information (do rows repeat?)")
+    return pivots, np.sqrt(np.maximum(squares, 0)), done
 
 
 def halve(X: Matrix, lengths: Matrix, pivots: Matrix) -> tuple[Matrix, Matrix]:

@@ -5,19 +5,15 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from isch import compute, progress
-from isch.compute import Size, Stage, memory
-from isch.compute.work import NOMINAL, Speeds
+from isch.compute import memory
 from isch.errors import InputError
 from isch.features import Features
-
-if TYPE_CHECKING:
-    from isch.hashing.base import Hasher
+from isch.fitting.costs import NOMINAL, Size, Speeds, Stage
 
 PROGRAM = 100 * 10**6  # bytes of the program itself, with its kernels and the buffers of matrix products
 LONG_SECONDS = 30  # a run that may take longer is measured first, where somebody watches
@@ -83,20 +79,31 @@ class Plan:
         return {**totals, **numbers, "speeds": self.speeds._asdict(), "stages": stages, "encoding": encoding}
 
 
+@dataclass(frozen=True)
+class Work:
+    """What a fit does, whatever the machine: ``what`` names it in messages, ``model`` is the bytes of its result."""
+
+    what: str
+    n_bits: int
+    stages: tuple[Stage, ...]
+    encoding: Stage
+    model: int
+
+
 def plan(
-    hasher: "Hasher",
+    work: Work,
     features: Features,
     *,
     given: bool,
     checkpoint: str | os.PathLike[str] | None = None,
     measured: bool = True,
 ) -> Plan:
-    """The plan of learning from features within the bound on memory that holds now.
+    """Make the plan of learning from features within the bound on memory that holds now.
 
     Parameters
     ----------
-    hasher, features
-        Who learns from what.
+    work, features
+        What is done to what.
     given : bool
         Whether the bound was asked for; otherwise it only says where arrays lie.
     checkpoint : path, optional
@@ -104,17 +111,25 @@ def plan(
     measured : bool
         Whether to measure speeds; otherwise they are measured only if the run seems long and somebody listens.
     """
-    size = Size.of(features)
-    stages, encoding = tuple(hasher._work(size)), hasher._encoding_work(size)
-    least, temporary = least_memory(size, stages), sum(int(s.array) for s in stages if not memory.fits(int(s.array)))
-    kept = sum(int(stage.kept) for stage in stages)
-    problems = list(_problems(hasher, features, least, temporary, given))
+    least = max(least_memory(Size.of(features), work.stages), work.model)
+    temporary = sum(int(stage.array) for stage in work.stages if not memory.fits(int(stage.array)))
+    kept = sum(int(stage.kept) for stage in work.stages)
+    problems = list(_problems(work.what, features, least, temporary, given))
     if checkpoint is not None:
         problems += no_room(Path(checkpoint), kept - _size(Path(checkpoint)), "the checkpoint")
-    long = progress.listening() and sum(map(NOMINAL.seconds, stages)) > LONG_SECONDS
-    speeds = _speeds(features, hasher.n_bits) if not problems and (measured or long) else NOMINAL
-    model = int(hasher._model_bytes(size))
-    return Plan(stages, encoding, memory.bound(), least, temporary, model, kept, speeds, tuple(problems))
+    long = progress.listening() and sum(map(NOMINAL.seconds, work.stages)) > LONG_SECONDS
+    speeds = _speeds(features, work.n_bits) if not problems and (measured or long) else NOMINAL
+    return Plan(
+        stages=work.stages,
+        encoding=work.encoding,
+        bound=memory.bound(),
+        least=least,
+        temporary=temporary,
+        model=work.model,
+        kept=kept,
+        speeds=speeds,
+        problems=tuple(problems),
+    )
 
 
 def least_memory(size: Size, stages: tuple[Stage, ...]) -> int:
@@ -122,49 +137,10 @@ def least_memory(size: Size, stages: tuple[Stage, ...]) -> int:
 
     A pass holds two blocks in single precision per thread, and those that were read ahead.
     """
-    threads, block = compute.n_threads(), compute.block_rows(size.columns) * size.columns
+    threads = compute.n_threads()
+    block = compute.block_rows(size.columns) * size.columns
     blocks = threads * 2 * 4 * block + (2 * threads + 1) * size.item * block
     return int(max((stage.memory + (blocks if stage.read else 0) for stage in stages), default=0))
-
-
-@contextmanager
-def encoding_within(
-    hasher: "Hasher", features: Features, bound: str | int | None, rows: int | None = None
-) -> Iterator[None]:
-    """Encoding inside this block stays within a bound on memory: by fewer threads, where it has to.
-
-    Parameters
-    ----------
-    hasher, features
-        Who encodes what.
-    bound : str, int or None
-        As in ``memory.bounded``; one that was not asked for is not enforced.
-    rows : int, optional
-        Rows that are read at once; by default those of a block.
-
-    Raises
-    ------
-    InputError
-        The bound is too small for a single thread.
-    """
-    size = Size.of(features)
-    with memory.bounded(bound) as n_bytes:
-        threads = next((t for t in range(compute.n_threads(), 1, -1) if _encoding(hasher, size, rows, t) <= n_bytes), 1)
-        least = _encoding(hasher, size, rows, 1)
-        if bound is not None and n_bytes < least:
-            raise InputError(
-                f"{features.where}: memory = {memory.readable(n_bytes)} is too little to encode {size.columns} "
-                f"features by {hasher._label} of {hasher.n_bits} bits; expected at least {_rounded_up(least)}"
-            )
-        with compute.at_most(threads) if bound is not None else nullcontext():
-            yield
-
-
-def _encoding(hasher: "Hasher", size: Size, rows: int | None, threads: int) -> int:
-    """About how many bytes encoding takes: the model, the blocks at work, and what was read ahead, with some room."""
-    step = compute.block_rows(size.columns)
-    values = 4 * step * (3 * size.columns + 3 * hasher.n_bits)
-    return int(hasher._model_bytes(size) + threads * values + (3 * threads + 4) * size.bytes(rows or step))
 
 
 def no_room(place: Path, needed: float, what: str) -> Iterator[str]:
@@ -177,17 +153,18 @@ def no_room(place: Path, needed: float, what: str) -> Iterator[str]:
         )
 
 
-def _problems(hasher: "Hasher", features: Features, least: int, temporary: int, given: bool) -> Iterator[str]:
-    bound, free = memory.bound(), memory.free()
+def _problems(what: str, features: Features, least: int, temporary: int, given: bool) -> Iterator[str]:
+    bound = memory.bound()
+    free = memory.free()
     if given and bound < least:
         yield (
-            f"{features.where}: memory = {memory.readable(bound)} is too little for {hasher._label} of "
-            f"{hasher.n_bits} bits and {features.shape[1]} features; expected at least {_rounded_up(least)}"
+            f"{features.where}: memory = {memory.readable(bound)} is too little for {what} and "
+            f"{features.shape[1]} features; expected at least {readable_up(least)}"
         )
     elif least > free:
         yield (
-            f"{features.where}: {hasher._label} of {hasher.n_bits} bits and {features.shape[1]} features needs at "
-            f"least {_rounded_up(least)} of memory, and {memory.readable(free)} are free"
+            f"{features.where}: {what} and {features.shape[1]} features needs at "
+            f"least {readable_up(least)} of memory, and {memory.readable(free)} are free"
         )
     if temporary:
         yield from no_room(Path(tempfile.gettempdir()), temporary, "temporary files (TMPDIR says where)")
@@ -198,13 +175,13 @@ def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*.npy")) if folder.is_dir() else 0
 
 
-def _rounded_up(size: int) -> str:
-    """A size in words that is enough."""
+def readable_up(size: int) -> str:
+    """A size in words, rounded up."""
     step = 10 ** max(0, int(math.log10(max(size, 1))) - 2)
     return memory.readable(math.ceil(size / step) * step)
 
 
 def _speeds(features: Features, n_bits: int) -> Speeds:
-    from isch.compute.speeds import measured
+    from isch.fitting.speeds import measured
 
     return measured(features, n_bits)

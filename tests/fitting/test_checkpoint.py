@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isch.compute import checkpoint
 from isch.errors import FileError, FormatError
+from isch.fitting import checkpoint
 from isch.hashing import METHODS, hasher
 from isch.hashing.base import Hasher
 

@@ -1,11 +1,11 @@
 """Finished stages of learning on disk: a run that was killed goes on with them, and ends as if nothing had happened.
 
-    with checkpoint.at(folder, recipe):
-        (mean,) = checkpoint.stage("mean", None, lambda: (compute.mean(features),))
+    with checkpoint.at(folder, recipe) as store:
+        run = Fit(rng, store)
 
 A stage is some arrays, and the state of the random numbers after it. It is written whole or not at all. Stages are
 numbered in the order they come, which is the same in every run of the same recipe. A stage may consist of stages; they
-are removed when it is stored itself. Without a folder nothing is stored.
+are removed when it is stored itself.
 """
 
 import json
@@ -13,7 +13,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -26,7 +25,10 @@ from isch.features.file import in_our_words
 from isch.files import replacing, sync
 from isch.locks import locked
 
-RECIPE, STATE, LOCK = "recipe.json", "state.json", "lock"
+FORMAT = 2  # raised when the stages of a method change
+RECIPE = "recipe.json"
+STATE = "state.json"
+LOCK = "lock"
 
 Arrays = tuple[NDArray[Any], ...]
 
@@ -35,29 +37,27 @@ class Store:
     """The stages of one run, in the order they come."""
 
     def __init__(self, folder: Path, prefix: str = "") -> None:
-        self._folder, self._prefix, self._count = folder, prefix, 0
+        self._folder = folder
+        self._prefix = prefix
+        self._count = 0
 
-    def stage(self, name: str, rng: np.random.Generator | None, make: Callable[[], Arrays]) -> Arrays:
-        """The stage that comes now: as it was stored, or made and stored."""
-        folder = self._folder / f"{self._prefix}{self._count:03d}-{name}"
+    def stage(self, label: str, rng: np.random.Generator | None, make: Callable[["Store"], Arrays]) -> Arrays:
+        """The stage that comes now: as it was stored, or made and stored; ``make`` gets the store of its own stages."""
+        folder = self._folder / f"{self._prefix}{self._count:03d}-{label.replace(' ', '-')}"
         self._count += 1
         if folder.exists():
             with in_our_words(str(folder), "stage of a checkpoint"):
                 return _read(folder, rng)
-        with _using(Store(self._folder, f"{folder.name}.")):
-            arrays = make()
+        arrays = make(Store(self._folder, f"{folder.name}."))
         _write(folder, arrays, rng)
         for part in self._folder.glob(f"{folder.name}.*"):
             shutil.rmtree(part, ignore_errors=True)
         return arrays
 
 
-_store: ContextVar[Store | None] = ContextVar("isch_checkpoint", default=None)
-
-
 @contextmanager
-def at(folder: str | os.PathLike[str] | None, recipe: dict[str, Any]) -> Iterator[None]:
-    """Stages that end inside this block are stored in ``folder``, and those stored already are not made again.
+def at(folder: str | os.PathLike[str] | None, recipe: dict[str, Any]) -> Iterator[Store | None]:
+    """Open the stages in ``folder`` for this block; None without a folder.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def at(folder: str | os.PathLike[str] | None, recipe: dict[str, Any]) -> Iterato
         The folder holds stages of another recipe, is used by another process, or cannot be written.
     """
     if folder is None:
-        yield
+        yield None
         return
     path = Path(folder).absolute()
     try:
@@ -76,24 +76,7 @@ def at(folder: str | os.PathLike[str] | None, recipe: dict[str, Any]) -> Iterato
         _check_recipe(path, recipe)
         for left in path.glob(".*.partial"):  # by a run that was killed
             shutil.rmtree(left, ignore_errors=True)
-        with _using(Store(path)):
-            yield
-
-
-@contextmanager
-def _using(store: Store) -> Iterator[None]:
-    """Stages inside this block belong to a store."""
-    token = _store.set(store)
-    try:
-        yield
-    finally:
-        _store.reset(token)
-
-
-def stage(name: str, rng: np.random.Generator | None, make: Callable[[], Arrays]) -> Arrays:
-    """The arrays that ``make`` gives, or gave in an earlier run; ``rng`` is as after it either way."""
-    store = _store.get()
-    return make() if store is None else store.stage(name, rng, make)
+        yield Store(path)
 
 
 def remove(folder: str | os.PathLike[str]) -> None:
@@ -145,7 +128,8 @@ def _array(path: Path) -> NDArray[Any]:
 
 
 def _check_recipe(folder: Path, recipe: dict[str, Any]) -> None:
-    wanted, file = json.loads(json.dumps(recipe, sort_keys=True, default=str)), folder / RECIPE
+    wanted = json.loads(json.dumps(recipe | {"format": FORMAT}, sort_keys=True, default=str))
+    file = folder / RECIPE
     if not file.exists():
         if any(entry.name[:1] != "." and entry.name not in (LOCK, f"{LOCK}.holder") for entry in folder.iterdir()):
             raise FileError(f"{folder}: is not a checkpoint and is not empty; expected a folder of its own")

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from isch import features
-from isch.compute import speeds
+from isch.fitting import speeds
 
 
 def test_no_probe_runs_out_on_a_fast_machine(monkeypatch: pytest.MonkeyPatch) -> None:

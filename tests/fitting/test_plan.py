@@ -13,15 +13,15 @@ import pytest
 from numpy.typing import NDArray
 
 import isch
-from isch import compute, progress
-from isch.compute import Size, Stage, memory
-from isch.compute.work import Speeds
+from isch import progress
+from isch.compute import memory
 from isch.errors import InputError
 from isch.features import Block
 from isch.features.arrays import ArrayFeatures
+from isch.fitting import Size, Speeds, Stage, load
+from isch.fitting.plan import no_room
 from isch.hashing import METHODS
 from isch.hashing import hasher as hasher_named
-from isch.hashing.plan import no_room
 
 X = np.random.default_rng(0).standard_normal((3000, 40)).astype(np.float16)
 VARIANTS: dict[str, list[dict[str, Any]]] = {
@@ -185,4 +185,5 @@ def test_sizes() -> None:
     size = Size.of(ArrayFeatures(X))
     assert size == (3000, 40, 2)
     assert size.bytes() == X.nbytes
-    assert compute.load_work(size, 10).read == 10 * 40 * 2
+    (stage,) = load.stages(ArrayFeatures(X[:10]), X[0])
+    assert (stage.label, stage.read) == ("loading", 10 * 40 * 2)

@@ -1,15 +1,10 @@
-"""What work costs, known before it begins: stages with their flops and bytes.
-
-Each algorithm says next to its mathematics what it costs, as a ``Stage`` or a list of them, under the labels that
-progress shows. A run is the list of its stages; ``hashing/plan.py`` makes a plan of it.
-"""
+"""What work costs, known before it begins: stages with their flops and bytes."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from isch.features import Features
-
-SVD_FLOPS, EIGH_FLOPS = 21, 9  # times m³, by convention; speeds are measured by the same convention
+SVD_FLOPS = 21  # times m³, by convention; speeds are measured by the same convention
+EIGH_FLOPS = 9  # times m³
 
 
 class Size(NamedTuple):
@@ -20,9 +15,10 @@ class Size(NamedTuple):
     item: int  # b, the bytes of a value
 
     @classmethod
-    def of(cls, features: Features) -> "Size":
-        """The size of features; sparse ones count as if they were dense."""
-        return cls(*features.shape, features.dtype.itemsize)
+    def of(cls, features: Any) -> "Size":
+        """The size of features, or of what stands for them in a dry run; sparse ones count as if they were dense."""
+        rows, columns = features.shape
+        return cls(rows, columns, features.dtype.itemsize)
 
     def bytes(self, rows: int | None = None) -> int:
         """Of some rows, or of all."""
@@ -33,7 +29,7 @@ class Size(NamedTuple):
 class Stage:
     """Work under one label of progress."""
 
-    label: str
+    label: str = ""
     products: float = 0.0  # flops of matrix products in single precision; double precision counts twice
     solving: float = 0.0  # flops of decompositions
     read: float = 0.0  # bytes of features, in one pass

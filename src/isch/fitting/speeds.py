@@ -11,8 +11,8 @@ from isch.compute.executors import executor_for
 from isch.compute.passes import block_rows, run
 from isch.compute.rows import RowSum
 from isch.compute.threads import n_threads, parallel
-from isch.compute.work import SVD_FLOPS, Size, Speeds
 from isch.features import Features, Span
+from isch.fitting.costs import SVD_FLOPS, Size, Speeds
 from isch.lazy import linalg, sparse
 
 PROBE_SECONDS = 0.3  # of each kind of work that is measured
@@ -21,8 +21,13 @@ PROBE_COLUMNS = 4096  # of a product, at most
 
 def measured(features: Features, n_bits: int) -> Speeds:
     """Speeds from about a second of work: products of the shape of a block, a decomposition, reads, sums of rows."""
-    here = _products(features.shape[1], n_bits), _solving(n_bits)
-    return Speeds(*here, _read(features), _passes(features), _moved())
+    return Speeds(
+        products=_products(features.shape[1], n_bits),
+        solving=_solving(n_bits),
+        read=_read(features),
+        passes=_passes(features),
+        moved=_moved(),
+    )
 
 
 def _products(d: int, n_bits: int) -> float:
@@ -42,25 +47,19 @@ def _solving(n_bits: int) -> float:
 
 
 def _read(features: Features) -> float:
-    """Bytes per second that a pass reads and widens, by whoever runs it, from places all over the features."""
+    """Bytes per second that a pass reads and widens, by its executor, from places all over the features."""
     step = min(len(features), 2 * n_threads() * block_rows(features.shape[1]))
     starts = cycle(np.random.default_rng().permutation(max(1, len(features) // step)).tolist())
 
     def some() -> None:
         start = next(starts) * step
-        run(Probe(features.shape[1]), Span(features, start, start + step))
+        run(RowSum(features.shape[1]), Span(features, start, start + step))
 
     return Size.of(features).bytes(step) * _rounds_per_second(some)
 
 
-class Probe(RowSum):
-    """A pass over a few rows that nobody is told of."""
-
-    label = ""
-
-
 def _passes(features: Features) -> float:
-    """Threads of whoever runs passes over these features, for each thread here."""
+    """Ratio of the executor's threads to local threads."""
     return executor_for(features).n_threads() / n_threads()
 
 
