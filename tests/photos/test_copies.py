@@ -9,8 +9,8 @@ from PIL import Image
 
 from isch.photos import copies as module
 from isch.photos import matching
-from isch.photos.catalog import _AT_ONCE
 from isch.photos.copies import find_copies
+from isch.photos.database import _AT_ONCE
 from isch.photos.duplicates import Duplicates
 from isch.photos.library import Library
 

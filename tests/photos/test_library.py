@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from isch.errors import FormatError, InputError, IschError, LockedError
+from isch.errors import InputError, IschError, LockedError
 from isch.photos import catalog
-from isch.photos import library as module
+from isch.photos import updating as module
 from isch.photos.catalog import Filter
 from isch.photos.library import Library
 from isch.photos.scan import compare
@@ -168,18 +168,19 @@ def test_an_update_mends_what_an_interrupted_one_left(library: Library) -> None:
     index.delete([lost])
     index.add(np.zeros((1, 1280), np.float32) + 0.1, keys=[orphan])
     library.catalog.set_meta("changing", 1)
-    (library.home / "codes-dead.isch").mkdir()
+    (library.home / "codes-deadbeef.isch").mkdir()
+    (library.home / "codes-of-mine.isch").mkdir()  # a name that no update gives
     report = library.update()
-    assert (report.added, len(library), len(library.index or [])) == (1, 6, 6)
+    assert (report.changed, len(library), len(library.index or [])) == (1, 6, 6)
     assert orphan not in (library.index or [])
-    assert len(list(library.home.glob("codes-*.isch"))) == 1
+    assert {path.name for path in library.home.glob("codes-*.isch")} == {"codes-of-mine.isch", index.path.name}
 
 
 def test_pictures_are_looked_at_again_when_fingerprints_change(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module.fingerprint, "VERSION", 999)
-    assert library.update().added == 6
+    assert library.update().changed == 6
     assert str(library.update()) == "6 unchanged"
     assert (len(library), len(library.index or [])) == (6, 6)
 
@@ -211,7 +212,7 @@ def test_names_of_any_kind(tmp_path: Path) -> None:
     [
         (lambda p: Library(p / "nowhere"), "it does not exist"),
         (lambda p: Library(draw(p / "x.png", 1)), "it is a file"),
-        (lambda p: Library(p, p / "inside"), "must not lie inside"),
+        (lambda p: Library(p, p / "inside"), "must not lie inside .*--index"),
     ],
 )
 def test_bad_folders(make: Callable[[Path], Library], message: str, tmp_path: Path) -> None:
@@ -225,19 +226,6 @@ def test_an_index_belongs_to_one_folder(library: Library, tmp_path: Path) -> Non
         Library(tmp_path / "other", library.home)
 
 
-@pytest.mark.parametrize("damage", [b"", b"SQLite format 3\0" + b"\xff" * 4096, b"junk" * 100])
-def test_a_damaged_catalog_is_one_sentence(library: Library, damage: bytes) -> None:
-    library.close()
-    for path in library.home.glob("catalog.sqlite*"):
-        path.unlink()
-    (library.home / "catalog.sqlite").write_bytes(damage)
-    if not damage:
-        assert Library(library.folder, library.home).update().added == 6
-        return
-    with pytest.raises(IschError):
-        Library(library.folder, library.home).update()
-
-
 def test_a_catalog_of_the_first_version_is_upgraded(library: Library) -> None:
     with closing(sqlite3.connect(library.catalog.path)) as connection:
         connection.executescript(
@@ -245,24 +233,16 @@ def test_a_catalog_of_the_first_version_is_upgraded(library: Library) -> None:
             "ALTER TABLE items DROP COLUMN quality; PRAGMA user_version = 1"
         )
     again = Library(library.folder, library.home)
-    assert str(again.update()) == "6 new"  # what an older version did not keep is found by looking again
+    assert str(again.update()) == "6 changed"  # what an older version did not keep is found by looking again
     assert str(again.update()) == "6 unchanged"
     with closing(sqlite3.connect(library.catalog.path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (catalog.VERSION,)
 
 
-@pytest.mark.parametrize("version", [0, -1, 99])
-def test_a_catalog_of_an_unknown_version_is_refused(library: Library, version: int) -> None:
-    with closing(sqlite3.connect(library.catalog.path)) as connection:
-        connection.execute(f"PRAGMA user_version = {version}")
-    with pytest.raises(FormatError, match=f"format version {version}; this ISCH reads versions 1 to"):
-        Library(library.folder, library.home)
-
-
 SCRIPT = """
 import sys
 from isch.photos.library import Library
-from isch.photos import library as module
+from isch.photos import updating as module
 module.BATCH_SECONDS = 0.0
 print("go", flush=True)
 Library(sys.argv[1], sys.argv[2]).update()
@@ -300,25 +280,3 @@ def test_a_folder_that_vanishes_while_open(library: Library, folder: Path) -> No
     with pytest.raises(IschError):
         library.update()
     assert len(library) == 6
-
-
-def test_a_drive_that_is_not_there_costs_nothing(
-    library: Library, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from isch.photos import scan
-
-    monkeypatch.setattr(scan, "MANY", 5)
-    shutil.rmtree(folder)
-    folder.mkdir()
-    with pytest.raises(IschError, match="is the drive mounted"):
-        library.update()
-    assert len(library) == 6
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every folder")
-def test_pictures_in_a_folder_that_cannot_be_read_are_kept(library: Library, folder: Path) -> None:
-    (folder / "a").chmod(0)
-    try:
-        assert library.update().removed == 0
-    finally:
-        (folder / "a").chmod(0o755)

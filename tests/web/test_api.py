@@ -12,8 +12,7 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from isch.locks import locked
-from isch.photos import duplicates
-from isch.photos import library as library_module
+from isch.photos import duplicates, updating
 from isch.photos.catalog import Filter
 from isch.photos.duplicates import Duplicates
 from isch.photos.library import Library
@@ -102,7 +101,7 @@ def test_words_and_facets(client: TestClient, library: Library) -> None:
 
 def test_health_and_metrics(client: TestClient) -> None:
     health = client.get("/api/health").json()
-    assert (health["status"], health["items"], health["failures"]) == ("ok", 11, 0)
+    assert (health["status"], health["items"], health["failures"], health["notices"]) == ("ok", 11, 0, [])
     client.get("/api/items/1")
     text = client.get("/metrics").text
     assert "isch_items 11.0" in text
@@ -181,8 +180,8 @@ def test_many_clients_while_pictures_come_and_codes_are_learned(
     own: tuple[Library, Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever a client asks while the index is changed and replaced, the answer is a success or "not there"."""
-    monkeypatch.setattr(library_module, "LEARN_ROWS", 30)
-    monkeypatch.setattr(library_module, "N_BITS", 16)
+    monkeypatch.setattr(updating, "LEARN_ROWS", 30)
+    monkeypatch.setattr(updating, "N_BITS", 16)
     library, settings = own
     wrong: list[str] = []
     done = threading.Event()

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from isch.photos.library import Library
+
 from .conftest import STRANGE, drawing, encoded, make_pictures
 
 playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright")
@@ -242,6 +244,23 @@ def test_on_a_phone_in_the_dark(browser: Any, server: Server) -> None:
         page.goto(f"{server.address}#/duplicates")
         page.wait_for_selector(".group")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_missing_pictures_are_kept_and_the_page_says_so(browser: Any, tmp_path: Path) -> None:
+    """The folder is empty, as where a drive is not mounted; nothing of the pictures can be shown but what is kept."""
+    folder, home = make_pictures(tmp_path / "pictures"), tmp_path / "home"
+    library = Library(folder, home)
+    library.update()
+    library.close()
+    folder.rename(tmp_path / "elsewhere")
+    folder.mkdir()
+    server = Server(folder, home)
+    page = browser.new_page()
+    page.goto(server.address)
+    status(page, "11 pictures")
+    until(page, "() => document.querySelector('#notices').textContent.includes('11 of 11 pictures are not in')")
+    page.close()
+    server.stop()
 
 
 def test_duplicates_decisions_and_a_restart(browser: Any, tmp_path: Path) -> None:

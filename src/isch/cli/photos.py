@@ -1,6 +1,7 @@
 """isch photos: a folder of pictures, searched in the browser or from the command line."""
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +14,8 @@ from isch.cli.index import IndexPath
 from isch.cli.serving import Door, with_door
 
 if TYPE_CHECKING:
-    from isch.photos.library import Library, Report
+    from isch.photos.library import Library
+    from isch.photos.updating import Report
 
 NAMED = 20  # files that could not be used and are named
 CATALOG = "catalog.sqlite"
@@ -41,7 +43,15 @@ LastFolder = Annotated[
     Path | None, typer.Option("--folder", help="The folder of pictures; default: the one used last.")
 ]
 Home = Annotated[
-    Path | None, typer.Option("--index", help="Where the index is kept; default: a folder in the user's cache.")
+    Path | None,
+    typer.Option(
+        "--index",
+        help="Where everything is kept; default: the index in the user's cache, decisions in the user's data.",
+    ),
+]
+Prune = Annotated[
+    bool,
+    typer.Option("--prune", help="Forget pictures that vanished all at once too, as if from a missing drive."),
 ]
 Keep = Annotated[
     list[str] | None,
@@ -66,16 +76,16 @@ def serve_index(door: Door, index: IndexPath) -> None:
 
 
 @with_door
-def open_(door: Door, folder: Folder, index: Home = None) -> None:
+def open_(door: Door, folder: Folder, index: Home = None, prune: Prune = False) -> None:
     """Bring the index of a folder up to date and open its search page."""
     library = _library(folder, index)
-    _update(library)
+    _update(library, prune)
     _serve(door, library)
 
 
-def index(folder: Folder, index: Home = None) -> None:
+def index(folder: Folder, index: Home = None, prune: Prune = False) -> None:
     """Bring the index of a folder up to date: only new, changed, moved and deleted files are handled."""
-    _update(_library(folder, index))
+    _update(_library(folder, index), prune)
 
 
 def search(
@@ -126,7 +136,10 @@ def duplicates(
 @with_door
 def serve(door: Door, folder: LastFolder = None, index: Home = None) -> None:
     """Open the search page of a folder at once; what has changed is brought up to date meanwhile."""
-    _serve(door, _library(folder, index))
+    library = _library(folder, index)
+    for notice in library.notices:
+        complain(notice)
+    _serve(door, library)
 
 
 def _library(folder: Path | None, home: Path | None) -> "Library":
@@ -153,40 +166,57 @@ def _indexed(folder: Path | None, home: Path | None) -> "Library":
     kept = homes.home_of(top) if home is None else home
     if top.is_dir() and not (kept / CATALOG).is_file():
         raise InputError(f"{top}: this folder has no index in {kept} yet; isch photos index {top} makes one")
-    return _library(top, home)
+    library = _library(top, home)
+    for notice in library.notices:
+        complain(notice)
+    return library
 
 
-def _update(library: "Library") -> None:
+def _update(library: "Library", prune: bool) -> None:
     from isch.cli.progress import shown
 
     with shown():
-        report = library.update()
+        report = library.update(prune=prune)
+    if report.missing and _agreed(f"{report.notes[-1]}; forget them now?"):
+        with shown():
+            report = library.update(prune=True)
     say(f"{library.folder}: {report}")
+    for notice in library.notices:
+        complain(notice)
     _explain(library, report)
+
+
+def _agreed(question: str) -> bool:
+    """Whether somebody at the terminal says yes; without a terminal nobody does."""
+    if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr)):
+        return False
+    complain(f"{question} [y/N]")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _explain(library: "Library", report: "Report") -> None:
     if report.learned:
         say(f"codes of {library.n_bits} bits were learned from {report.learned:,} pictures")
     elif not library.learned and len(library):
-        from isch.photos.library import LEARN_ROWS
+        from isch.photos.updating import LEARN_ROWS
 
         say(
             f"{_count(len(library), 'picture')}: too few to learn codes from, so random codes are used; from "
             f"{LEARN_ROWS:,} pictures on, codes are learned"
         )
-    _complain(library)
+    _complain(library, report)
 
 
-def _complain(library: "Library") -> None:
-    """Name the files that could not be used."""
+def _complain(library: "Library", report: "Report") -> None:
+    """Name the folders that could not be read, and the files that could not be used."""
     from isch.files import printable
 
-    failures = library.catalog.failures()
-    for path, (_, reason) in list(failures.items())[:NAMED]:
-        complain(f"{printable(os.fsdecode(path))}: {reason}")
-    if len(failures) > NAMED:
-        complain(f"{len(failures) - NAMED} more files could not be used")
+    unread = [(failure.name, failure.reason) for failure in report.unread]
+    unusable = [(os.fsdecode(path), reason) for path, (_, reason) in library.catalog.failures().items()]
+    for path, reason in [*unread, *unusable][:NAMED]:
+        complain(f"{printable(path)}: {reason}")
+    if (more := len(unread) + len(unusable) - NAMED) > 0:
+        complain(f"{more} more files could not be used")
 
 
 def _serve(door: Door, library: "Library") -> None:

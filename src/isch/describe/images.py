@@ -6,7 +6,7 @@ A picture is a path, the bytes of a file, an array or a PIL image. A decoded pic
 import io
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -46,11 +46,21 @@ class Listing:
     failures: list[Failure] = field(default_factory=list)
 
 
-def find(folder: str | os.PathLike[str]) -> Listing:
+Entry = os.DirEntry[str]
+
+
+def find(folder: str | os.PathLike[str], wanted: Callable[[Entry], bool] = lambda _: True) -> Listing:
     """Find all pictures below a folder, sorted.
 
     A picture is a regular file with a known suffix, or without a suffix but with the first bytes of a picture. Hidden
     files and folders are left out. Links are followed, but each real folder is entered only once, so loops end.
+
+    Parameters
+    ----------
+    folder : path
+        Where to look.
+    wanted : function, optional
+        Whether a subfolder is entered.
     """
     top = os.fspath(folder)
     if not os.path.isdir(top):
@@ -59,12 +69,13 @@ def find(folder: str | os.PathLike[str]) -> Listing:
     seen: set[tuple[int, int]] = set()
     waiting = [top]
     while waiting:
-        waiting.extend(reversed(_enter(waiting.pop(), listing, seen)))
+        entries = _enter(waiting.pop(), listing, seen)
+        waiting.extend(entry.path for entry in reversed(entries) if _is_folder(entry) and wanted(entry))
     return listing
 
 
-def _enter(folder: str, listing: Listing, seen: set[tuple[int, int]]) -> list[str]:
-    """Add the pictures of one folder to the listing; returns its subfolders."""
+def _enter(folder: str, listing: Listing, seen: set[tuple[int, int]]) -> list[Entry]:
+    """Add the pictures of one folder to the listing; returns what is in it."""
     try:
         info = os.stat(folder)
         if (info.st_dev, info.st_ino) in seen:
@@ -75,14 +86,13 @@ def _enter(folder: str, listing: Listing, seen: set[tuple[int, int]]) -> list[st
     except OSError as error:
         listing.failures.append(Failure(folder, f"the folder cannot be read ({error.strerror})"))
         return []
-    folders = [entry.path for entry in entries if _is_folder(entry)]
     for entry in entries:
         if _is_named_like_picture(entry.name):
             _list(entry, listing)
-    return folders
+    return entries
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
+def _is_folder(entry: Entry) -> bool:
     try:
         return entry.is_dir()
     except OSError:
@@ -95,7 +105,7 @@ def _is_named_like_picture(name: str) -> bool:
     return not dot or f".{suffix.lower()}" in formats.SUFFIXES
 
 
-def _list(entry: os.DirEntry[str], listing: Listing) -> None:
+def _list(entry: Entry, listing: Listing) -> None:
     """Add an entry to the listing if it is a picture."""
     state, suffix = None, "." in entry.name
     try:
@@ -226,9 +236,9 @@ def _decoded(source: Source, target: Target, limits: Limits) -> Image:
     raise InputError(f"expected a path, bytes, an array or a PIL image; got a {type(source).__name__}")
 
 
-def with_facts(content: bytes, path: str, side: int | None = None, limits: Limits = LIMITS) -> tuple[Image, Facts]:
-    """``decode`` and ``facts`` of the bytes that were read from a path, for little more than ``decode`` alone."""
-    return reader.read_with_facts(io.BytesIO(content), printable(path), Target(side), limits)
+def with_facts(file: BinaryIO, path: str, side: int | None = None, limits: Limits = LIMITS) -> tuple[Image, Facts]:
+    """``decode`` and ``facts`` of a file that is open, or in memory, for little more than ``decode`` alone."""
+    return reader.read_with_facts(file, printable(path), Target(side), limits)
 
 
 @contextmanager

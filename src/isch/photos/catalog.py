@@ -1,28 +1,21 @@
-"""What a library knows of its pictures: one SQLite file.
-
-Each thread has its own connection, so a page can be served while the collection is updated. A change is one
-transaction: it is stored whole or not at all.
-"""
+"""What a library knows of its pictures: one SQLite file that can be made again from them."""
 
 import os
+import re
 import sqlite3
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from datetime import datetime
 from secrets import token_hex
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from isch.errors import FileError, FormatError
 from isch.files import printable
 from isch.photos import words
+from isch.photos.database import Database
 
 VERSION = 3
 APPLICATION_ID = 0x49534350  # "ISCP"
-BUSY_SECONDS = 30.0
-_AT_ONCE = 500  # numbers in one statement: SQLite limits them
-T = TypeVar("T")
+MOST = 2**53  # numbers are smaller
 
 _LOOKS = """
 CREATE TABLE IF NOT EXISTS looks (
@@ -94,6 +87,8 @@ class Item(NamedTuple):
 
 
 _COLUMNS = ", ".join(Item._fields)
+_TYPES = tuple(Item.__annotations__.values())
+_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 class Look(NamedTuple):
@@ -141,19 +136,29 @@ def _below(folder: str) -> list[Any]:
     return [folder, len(prefix), prefix]
 
 
-class Catalog:
-    """The pictures of a library, in the file ``path``, which is made when there is none."""
+class Catalog(Database):
+    """The pictures of a library, in the file ``path``, which is made when there is none.
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        self._local = threading.local()
-        with self._translated():
-            self._prepare()
+    A catalog may come from a stranger, so each value is checked when it is read.
+    """
+
+    what = "the catalog of a photo library"
+    application = APPLICATION_ID
+    version = VERSION
+    schema = _SCHEMA
+    upgrades = _UPGRADES
+
+    def __init__(self, path: str | os.PathLike[str], top: str = "") -> None:
+        self._top = top  # the folder of pictures, with a separator behind it
+        super().__init__(path)
 
     def states(self) -> dict[bytes, tuple[int, int, int]]:
         """(id, bytes, changed) of each path; plain tuples, since there may be a million."""
         rows = self._all("SELECT path, id, bytes, changed FROM items INDEXED BY items_by_path")
-        return {path: (number, size, changed) for path, number, size, changed in rows}
+        found = {path: (number, size, changed) for path, number, size, changed in rows}
+        if not set(map(type, found)) <= {bytes}:
+            raise self.damaged("a path is not such")
+        return found
 
     def ids(self) -> set[int]:
         """The id of each picture."""
@@ -162,17 +167,19 @@ class Catalog:
     def failures(self) -> dict[bytes, tuple[State, str]]:
         """(state, reason) of each file that could not be used."""
         rows = self._all("SELECT path, bytes, changed, reason FROM failures")
+        if any(type(path) is not bytes or type(reason) is not str for path, _, _, reason in rows):
+            raise self.damaged("a failure is not such")
         return {path: (State(size, changed), reason) for path, size, changed, reason in rows}
 
     def item(self, number: int) -> Item | None:
         """One picture."""
         rows = self._all(f"SELECT {_COLUMNS} FROM items WHERE id = ?", [number])
-        return _item(rows[0]) if rows else None
+        return self._item(rows[0]) if rows else None
 
     def items(self, numbers: Sequence[int]) -> dict[int, Item]:
         """Those of some pictures that exist."""
         rows = self._each(f"SELECT {_COLUMNS} FROM items WHERE id IN", numbers)
-        return {row[0]: _item(row) for row in rows}
+        return {row[0]: self._item(row) for row in rows}
 
     def page(self, wanted: Filter, offset: int, limit: int) -> list[Item]:
         """Some of the pictures a filter allows: the likeliest first for a word, else the latest."""
@@ -185,7 +192,7 @@ class Catalog:
         else:
             order = "taken DESC, id"
         sql = f"SELECT {_COLUMNS} FROM items WHERE {condition} ORDER BY {order} LIMIT ? OFFSET ?"
-        return [_item(row) for row in self._all(sql, [*values, limit, offset])]
+        return [self._item(row) for row in self._all(sql, [*values, limit, offset])]
 
     def numbers(self, wanted: Filter) -> list[int]:
         """The ids of the pictures a filter allows."""
@@ -201,17 +208,18 @@ class Catalog:
         """The kinds of things some pictures show, the likeliest first."""
         found: dict[int, list[tuple[int, float]]] = {number: [] for number in numbers}
         for item, kind, share in self._each("SELECT item, kind, share FROM labels WHERE item IN", numbers):
-            found[item].append((kind, share))
+            found[item].append((self._kind(kind), share if isinstance(share, float) else 0.0))
         return {item: sorted(labels, key=lambda label: -label[1]) for item, labels in found.items()}
 
     def kinds(self) -> dict[int, int]:
         """How many pictures show each kind of thing."""
-        return dict(self._all("SELECT kind, count(*) FROM labels GROUP BY kind"))
+        return {self._kind(kind): n for kind, n in self._all("SELECT kind, count(*) FROM labels GROUP BY kind")}
 
     def values(self, column: str) -> list[tuple[str, int]]:
         """The folders, cameras or years there are, and how many pictures each has."""
         what = {"folder": "folder", "camera": "camera", "year": "substr(taken, 1, 4)"}[column]
-        return self._all(f"SELECT {what}, count(*) FROM items GROUP BY 1 HAVING 1 IS NOT NULL ORDER BY 1")
+        rows = self._all(f"SELECT {what}, count(*) FROM items GROUP BY 1 HAVING 1 IS NOT NULL ORDER BY 1")
+        return [(str(value), n) for value, n in rows]
 
     def digests(self) -> list[tuple[int, str]]:
         """(id, digest) of all pictures, by id."""
@@ -246,19 +254,17 @@ class Catalog:
         with self.changing() as connection:
             connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", [(name, content), (f"{name} key", key)])
 
-    def at_once(self, read: Callable[[], T]) -> T:
-        """What a function reads, all of the same moment."""
-        with self._translated():
-            self._connection().execute("BEGIN")
-            try:
-                return read()
-            finally:
-                self._connection().execute("COMMIT")
-
     def meta(self, name: str) -> Any:
         """A setting, or None."""
         rows = self._all("SELECT value FROM meta WHERE name = ?", [name])
         return rows[0][0] if rows else None
+
+    def number(self, name: str) -> int:
+        """A setting that is a count; 0 where there is none."""
+        value = self.meta(name) or 0
+        if not isinstance(value, int) or not 0 <= value < MOST:
+            raise self.damaged(f"{name} is {value!r:.40}")
+        return value
 
     def set_meta(self, name: str, value: Any) -> None:
         """Keep a setting."""
@@ -268,7 +274,10 @@ class Catalog:
     def next_id(self) -> int:
         """The first id that was never used."""
         used = self._all("SELECT max(id) FROM items")[0][0] or 0
-        return max(int(used), int(self.meta("last_id") or 0)) + 1
+        highest = max(used, self.number("last_id"))
+        if highest >= MOST:
+            raise self.damaged("a number is too large")
+        return int(highest) + 1
 
     def add(self, rows: Sequence[tuple[Item, bytes, list[tuple[int, float]]]]) -> None:
         """Keep pictures, each path once, with their fingerprints and labels; those with the same id or path go."""
@@ -283,6 +292,19 @@ class Catalog:
             connection.executemany("INSERT INTO labels VALUES (?, ?, ?)", labelled)
             connection.execute("INSERT OR REPLACE INTO meta VALUES ('last_id', ?)", [last])
             _revise(connection)
+
+    def outdate(self, numbers: Iterable[int]) -> None:
+        """Have pictures described again by the next update; until then they have no fingerprint."""
+        with self.changing() as connection:
+            sql = "UPDATE items SET changed = -1, fingerprint = x'' WHERE id = ?"
+            connection.executemany(sql, [(number,) for number in numbers])
+            _revise(connection)
+
+    def forget_index(self) -> None:
+        """There are no codes any more: all pictures are described again."""
+        with self.changing() as connection:
+            connection.execute("DELETE FROM meta WHERE name IN ('index', 'learned_from')")
+        self.outdate(self.ids())
 
     def move(self, number: int, path: bytes, folder: str, state: State) -> None:
         """A picture has another path."""
@@ -312,77 +334,25 @@ class Catalog:
         with self.changing() as connection:
             connection.executemany("DELETE FROM failures WHERE path = ?", [(path,) for path in paths])
 
-    def close(self) -> None:
-        """Close the connection of this thread."""
-        if connection := getattr(self._local, "connection", None):
-            connection.close()
-            del self._local.connection
-
-    @contextmanager
-    def changing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction."""
-        with self._translated():
-            connection = self._connection()
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
-
-    def _all(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-        with self._translated():
-            return self._connection().execute(sql, values).fetchall()
-
-    def _each(self, sql: str, numbers: Sequence[int] | Sequence[str]) -> Iterator[Any]:
-        """The rows of a query that ends with IN for all of many numbers."""
-        for start in range(0, len(numbers), _AT_ONCE):
-            some = numbers[start : start + _AT_ONCE]
-            yield from self._all(f"{sql} ({', '.join('?' * len(some))})", some)
-
-    def _connection(self) -> sqlite3.Connection:
-        if not hasattr(self._local, "connection"):
-            connection = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
-            connection.executescript("PRAGMA trusted_schema = OFF; PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL")
-            self._local.connection = connection
-        found: sqlite3.Connection = self._local.connection
-        return found
-
-    def _prepare(self) -> None:
-        connection = self._connection()
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if (application, version) == (0, 0) and not connection.execute("SELECT 1 FROM sqlite_schema").fetchone():
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.executescript(
-                f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA application_id = {APPLICATION_ID}; "
-                f"PRAGMA user_version = {VERSION}; COMMIT"
-            )
-        elif application != APPLICATION_ID:
-            raise FormatError(f"{self.path}: not the catalog of a photo library")
-        elif not 1 <= version <= VERSION:
-            raise FormatError(f"{self.path}: format version {version}; this ISCH reads versions 1 to {VERSION}")
-        elif version < VERSION:
-            steps = " ".join(_UPGRADES[old] for old in range(version, VERSION))
-            connection.executescript(f"BEGIN IMMEDIATE; {steps} PRAGMA user_version = {VERSION}; COMMIT")
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        """SQLite's errors in our words."""
+    def _item(self, row: Sequence[Any]) -> Item:
+        """A row as a picture, if it is one below our folder."""
         try:
-            yield
-        except sqlite3.OperationalError as error:
-            raise FileError(f"{self.path}: {error}") from error
-        except sqlite3.DatabaseError as error:
-            raise FormatError(
-                f"{self.path}: the catalog is damaged ({error}); delete its folder to have it made anew"
-            ) from error
+            item = Item(row[0], os.fsdecode(row[1]), *row[2:])
+            sound = item.path.startswith(self._top) and os.path.normpath(item.path) == item.path
+            sound = sound and item.id < MOST and _DIGEST.fullmatch(item.digest) is not None
+            sound = sound and all(type(value) is kind for value, kind in zip(item, _TYPES, strict=True))
+            datetime.fromisoformat(item.taken)
+        except (TypeError, ValueError):
+            sound = False
+        if not sound:
+            raise self.damaged(f"picture {row[0]} is not one below the folder")
+        return item
+
+    def _kind(self, kind: Any) -> int:
+        if type(kind) is not int or not 0 <= kind < len(words.kinds()):
+            raise self.damaged(f"no word has the number {kind!r:.20}")
+        return kind
 
 
 def _revise(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT OR REPLACE INTO meta VALUES ('revision', ?)", [token_hex(8)])
-
-
-def _item(row: Sequence[Any]) -> Item:
-    return Item(row[0], os.fsdecode(row[1]), *row[2:])

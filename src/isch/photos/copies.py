@@ -71,7 +71,7 @@ def _searched(library: Library, numbers: list[int]) -> Matches:
     prints = np.zeros(len(numbers), FINGERPRINT)  # of a picture that is gone by now: flat, and so without copies
     places = {number: row for row, number in enumerate(numbers)}
     for number, blob in library.catalog.fingerprints():
-        if number in places:
+        if number in places and isinstance(blob, bytes) and len(blob) == FINGERPRINT.itemsize:
             prints[places[number]] = np.frombuffer(blob, FINGERPRINT)[0]
     return matching.find_matches(prints, _vectors(library, places))
 

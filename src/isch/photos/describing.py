@@ -1,11 +1,12 @@
 """From files to what a library keeps of them: each file is read and decoded once, on all cores."""
 
 import hashlib
+import io
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from isch import compute, progress
 from isch.describe import describer
 from isch.describe.base import Describer, unit_rows
 from isch.describe.images import Facts, groups, with_facts
-from isch.errors import FileError, InputError
+from isch.errors import FileError, FormatError, InputError
 from isch.files import printable, reading
 from isch.photos import words
 from isch.photos.catalog import Item, State
@@ -22,6 +23,7 @@ from isch.photos.fingerprint import from_squares, grey_square
 
 GROUP = 32  # pictures that a thread reads in a row: each kind of work finds its code and tables still in the cache
 AHEAD = 4  # groups per core that are described while results are written
+WHOLE = 64 << 20  # bytes of a file that is read once; a larger one is looked at before all of it is read
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Unusable:
 
     job: Job
     reason: str
+    read: bool  # whether it was read: then it is tried again only when it changes
 
 
 def network() -> Describer:
@@ -97,13 +100,16 @@ def _look(job: Job, raw: Describer) -> Look | Unusable:
     """What is made of a file, or why it cannot be used."""
     path = os.fsdecode(job.path)
     try:
-        with reading(path) as file:
-            content = file.read()
-        image, known = with_facts(content, path, raw._side)
-        item = _item(job, path, hashlib.sha256(content).hexdigest(), known)
+        with reading(path) as opened:
+            large = os.fstat(opened.fileno()).st_size > WHOLE
+            file: Any = opened if large else io.BytesIO(opened.read(WHOLE))
+            image, known = with_facts(file, path, raw._side)
+            file.seek(0)
+            item = _item(job, path, hashlib.file_digest(file, "sha256").hexdigest(), known)
         return Look(item, grey_square(image), raw._prepare(image))
     except (FileError, InputError) as error:
-        return Unusable(job, str(error).removeprefix(f"{printable(path)}: "))
+        read = isinstance(error, FormatError | InputError)
+        return Unusable(job, str(error).removeprefix(f"{printable(path)}: "), read)
 
 
 def _item(job: Job, path: str, digest: str, known: Facts) -> Item:

@@ -109,6 +109,7 @@ class Duplicates:
             for give_up, kept in plan
         ]
         outcomes = to_trash(removals, self._library.data / "trash.jsonl")
+        self._library.away(outcome.path for outcome in outcomes if outcome.moved)
         with suppress(LockedError):  # the process that works on the library will see that the files are gone
             self._library.update(wait=UPDATE_SECONDS)
         return outcomes

@@ -7,18 +7,23 @@ everything.
 
 import hashlib
 import os
+import re
+import shutil
 import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
 
 from platformdirs import user_cache_path, user_data_path
 
-from isch.errors import FileError, InputError
-from isch.files import content, printable, put, replacing
+from isch.errors import FileError, FormatError, InputError
+from isch.files import content, plain, printable, put, replacing
 from isch.locks import locked
 
 WORK = ("decisions.sqlite", "trash.jsonl")  # what the user did; earlier versions kept it in the cache
 MOVING_SECONDS = 30.0
+CATALOG = "catalog.sqlite"
+SUSPECT = "damaged"  # a file that says what a reader found damaged, so that the next update looks at it
+_CODES = re.compile(r"codes-[0-9a-f]{8}\.isch")
 
 
 def home_of(folder: Path) -> Path:
@@ -36,12 +41,19 @@ def root() -> Path:
     return Path(user_cache_path("isch")) / "photos"
 
 
+def roots() -> list[Path]:
+    """Where libraries are kept, in the cache and in the data."""
+    return [root(), Path(user_data_path("isch")) / "photos"]
+
+
 def make(place: Path) -> None:
     """Make a folder in which a library keeps something."""
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise FileError(f"{printable(place)}: the index cannot be kept here ({error.strerror})") from error
+        raise FileError(
+            f"{printable(place)}: the index cannot be kept here ({error.strerror}); choose another folder with --index"
+        ) from error
 
 
 def bring_over(home: Path, data: Path) -> None:
@@ -61,6 +73,78 @@ def _settle(path: Path) -> None:
     """Let SQLite finish what an interrupted change left beside its file; a damaged file is moved as it is."""
     with suppress(sqlite3.Error), closing(sqlite3.connect(path)) as connection:
         connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+
+
+def is_codes(name: object) -> bool:
+    """Whether this is a name that updates give to an index."""
+    return isinstance(name, str) and _CODES.fullmatch(name) is not None
+
+
+def is_there(path: Path) -> bool:
+    """Whether a folder is there that is no link."""
+    return path.is_dir() and not path.is_symlink()
+
+
+def inside(home: Path, name: str) -> Path:
+    """An index in a home."""
+    if not is_there(home / name):
+        raise FormatError(f"{printable(home / name)}: the index is missing")
+    return home / name
+
+
+def remove_stale(home: Path, current: str | None) -> None:
+    """Remove every index but the current one; all else in a home stays."""
+    for path in home.iterdir():
+        if is_codes(path.name) and path.name != current and is_there(path):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def files(path: Path) -> list[Path]:
+    """A database and what SQLite keeps beside it; the database comes last."""
+    return [path.with_name(path.name + suffix) for suffix in ("-journal", "-wal", "-shm", "")]
+
+
+def set_aside(home: Path, name: str) -> None:
+    """Rename a damaged catalog or index, in place of what was put aside before; nothing else is touched."""
+    label = "codes.isch" if is_codes(name) else name
+    try:
+        for path in files(home / name):
+            target = home / path.name.replace(name, f"damaged-{label}")
+            if is_there(target):
+                shutil.rmtree(target)
+            else:
+                target.unlink(missing_ok=True)
+            if os.path.lexists(path):
+                os.rename(path, target)
+    except OSError as error:
+        raise FileError(f"{printable(home / name)}: cannot be put aside ({error.strerror})") from error
+
+
+def suspect(home: Path, name: str) -> None:
+    """Note that a catalog or index is damaged; where that cannot be written, the next reader will find it again."""
+    with suppress(OSError):
+        (home / SUSPECT).write_text(_identity(home, name), "utf-8")
+
+
+def suspected(home: Path) -> str | None:
+    """The catalog or index that a reader found damaged, if it is still the same one."""
+    try:
+        name, _, _ = (note := content(plain(home / SUSPECT), 1 << 20, "a note").decode("utf-8")).partition(" ")
+    except (OSError, ValueError):
+        return None
+    known = name == CATALOG or is_codes(name)
+    return name if known and note == _identity(home, name) else None
+
+
+def trust(home: Path) -> None:
+    """Nothing is suspected any more."""
+    (home / SUSPECT).unlink(missing_ok=True)
+
+
+def _identity(home: Path, name: str) -> str:
+    with suppress(OSError):
+        return f"{name} {os.lstat(home / name).st_ino}"
+    return name
 
 
 def remember(folder: Path) -> None:

@@ -4,43 +4,33 @@
     library.update()                      # describes what is new, forgets what is gone; may be interrupted at any time
     library.search("cat.jpg", k=20)       # also bytes; library.similar(item) for a picture of the collection
 
-Everything is stored in one folder outside the pictures: ``catalog.sqlite`` describes each picture, an index holds codes
-and vectors. A batch of pictures enters the index first and the catalog second. If the process ends between the two, the
-next update finds the difference and repairs it.
+``catalog.sqlite`` describes each picture, an index holds codes and vectors. Both can be made again from the pictures,
+and are, where they are damaged. What is read from them may come from a stranger, so it is checked.
 """
 
 import os
-import shutil
 import threading
-import time
-import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isch.codes import unpack
-from isch.encoder import Encoder
-from isch.errors import FileError, InputError, IschWarning, ParameterError
+from isch.errors import FileError, FormatError, InputError, ParameterError
 from isch.features import dense
 from isch.files import printable, regular
 from isch.locks import locked
-from isch.photos import describing, fingerprint, homes, scan
-from isch.photos.catalog import Catalog, Filter, Item, State
-from isch.photos.describing import Described, Job, Unusable
-from isch.photos.exact import content_hash
+from isch.photos import describing, homes
+from isch.photos.catalog import Catalog, Filter, Item
+from isch.photos.database import Damaged
+from isch.photos.updating import METHODS, Report, Update
 from isch.search.index import Index
 from isch.search.reading import Item as IndexItem
 from isch.search.results import Results
-
-N_BITS = 256
-LEARN_ROWS = 1024  # pictures from which codes are learned; fewer are found by random codes and ordered by their vectors
-LEARN_AGAIN = 4  # codes are learned anew when the collection is so many times as large as when they were learned
-BATCH_SECONDS = 5.0  # between two times that described pictures are written
 
 
 @dataclass(frozen=True)
@@ -50,35 +40,6 @@ class Hit:
     item: Item
     distance: int
     score: float
-
-
-@dataclass
-class Report:
-    """What an update did."""
-
-    added: int = 0
-    changed: int = 0
-    moved: int = 0
-    removed: int = 0
-    unchanged: int = 0
-    learned: int = 0  # pictures that new codes were learned from; 0: none were
-    failures: int = 0
-
-    @property
-    def changes(self) -> int:
-        """How many pictures are not as they were."""
-        return self.added + self.changed + self.moved + self.removed
-
-    def __str__(self) -> str:
-        counts = {
-            "new": self.added,
-            "changed": self.changed,
-            "moved": self.moved,
-            "gone": self.removed,
-            "unchanged": self.unchanged,
-            "unusable": self.failures,
-        }
-        return ", ".join(f"{n} {word}" for word, n in counts.items() if n) or "no pictures"
 
 
 class Library:
@@ -98,46 +59,73 @@ class Library:
         if not self.folder.is_dir():
             what = "it is a file" if self.folder.exists() else "it does not exist"
             raise FileError(f"{self.folder}: expected a folder of pictures; {what}")
-        own = homes.home_of(self.folder)
-        self.home = own if home is None else Path(home).expanduser().absolute()
-        self.data = homes.data_of(self.folder) if self.home == own else self.home  # decisions, the log of the trash
+        usual = homes.home_of(self.folder)
+        self.home = usual if home is None else Path(home).expanduser().absolute()
+        self.data = homes.data_of(self.folder) if self.home == usual else self.home  # decisions, the log of the trash
         self._refuse_inside()
         for place in (self.home, self.data):
             homes.make(place)
         homes.bring_over(self.home, self.data)
-        self.catalog = Catalog(self.home / "catalog.sqlite")
-        self._check_owner()
+        self._mended: list[str] = []
+        self._noticed: list[str] = []
+        self._away: set[bytes] = set()
         self._swapping = threading.Lock()
         self._index: Index | None = None
+        self.catalog = self._cataloged()
+        try:
+            self.claim()
+        except Damaged as error:
+            with self._locked(0):
+                self._set_aside(error)
+            self.claim()
 
-    def update(self, wait: float = 0) -> Report:
+    def update(self, wait: float = 0, prune: bool = False) -> Report:
         """Bring catalog and index up to date with the folder; only what is new or changed is read.
+
+        Pictures that vanish all at once are kept: all of them, more than half of at least ten, or those of a drive that
+        was mounted before.
 
         Parameters
         ----------
         wait : float
             Seconds to wait for another process, or another thread, that is doing so already.
+        prune : bool
+            Whether to forget pictures that vanished all at once too.
 
         Raises
         ------
         LockedError
             It takes longer.
         """
-        with locked(self.home / "update.lock", wait, "is updating this library"):
-            if self.catalog.meta("changing"):
-                self._reconcile()
-            self._renew()
-            changes = scan.compare(self.folder, self.catalog)
-            report = Report(unchanged=changes.unchanged)
-            if changes:
-                self.catalog.set_meta("changing", 1)
-                self._follow_moves(changes, report)
-                self._forget(changes, report)
-                self._describe(changes, report)
-                self.catalog.set_meta("changing", 0)
-            report.failures = len(self.catalog.failures()) + len(changes.failures)
-            report.learned = self._learn()
-            return report
+        with self._locked(wait):
+            try:
+                self._examine()
+                report = Update(self, prune).run()
+            except Damaged as error:
+                self._set_aside(error)
+                report = Update(self, prune).run()
+        self._noticed = report.notes
+        self._away.clear()
+        return report
+
+    @property
+    def notices(self) -> list[str]:
+        """What the user should know of the state of the library, a sentence each."""
+        return [*self._mended, *self._noticed]
+
+    def away(self, paths: Iterable[str]) -> None:
+        """These files were moved away by us, so that it is no surprise that they are gone."""
+        self._away.update(map(os.fsencode, paths))
+
+    @property
+    def moved_away(self) -> frozenset[bytes]:
+        """The files that we moved away."""
+        return frozenset(self._away)
+
+    @property
+    def own(self) -> list[Path]:
+        """Folders of ours, in which no pictures are looked for."""
+        return [self.home, self.data, *homes.roots()]
 
     def __len__(self) -> int:
         return self.catalog.count()
@@ -180,12 +168,13 @@ class Library:
         among = self.catalog.numbers(wanted) if wanted else None
         index = self._opened()
         every: dict[str, Any] = {"rerank": "exact", "oversample": max(1, len(index) / k)}
-        return self._hits(index.search(vector, k, among=among, **({} if self.learned else every)))
+        with self.trusting():
+            return self._hits(index.search(vector, k, among=among, **({} if self.learned else every)))
 
     @property
     def learned(self) -> bool:
         """Whether the codes were learned from this collection; a small one has random codes."""
-        return bool(self.catalog.meta("learned_from"))
+        return bool(self.catalog.number("learned_from"))
 
     @property
     def n_bits(self) -> int:
@@ -200,16 +189,40 @@ class Library:
             name = self.catalog.meta("index")
             if name is None:
                 return None
-            if self._index is None or self._index.path.name != name:
-                self._index = Index.open(self.home / name)
-            self._index.refresh()
+            if not homes.is_codes(name):
+                raise self.catalog.damaged(f"the name {name!r:.40} is not that of an index of ours")
+            with self.trusting(name):
+                if self._index is None or self._index.path.name != name:
+                    self._index = _checked(Index.open(homes.inside(self.home, name)))
+                self._index.refresh()
             return self._index
+
+    @contextmanager
+    def trusting(self, name: str | None = None) -> Iterator[None]:
+        """Take errors of the index for what they are: it is damaged, and is made again."""
+        try:
+            yield
+        except Damaged:
+            raise
+        except FileError as error:
+            index = name or (self._index.path.name if self._index else "")
+            if homes.is_there(self.home / index) and not isinstance(error, FormatError):
+                raise  # it is in use, or the disk is full
+            homes.suspect(self.home, index)
+            raise Damaged(str(error), index) from error
+
+    def number(self, key: Any) -> int:
+        """The key of an item as the number of a picture."""
+        if type(key) is not int:
+            raise FormatError(f"{self.home}: the index has the key {key!r:.40}; expected numbers")
+        return key
 
     def vectors(self) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
         """(ids, vectors) of all pictures, some at a time."""
         if (index := self.index) is not None:
-            for batch in index.batches():
-                yield [int(key) for key in batch.keys], np.asarray(batch.features)
+            with self.trusting():
+                for batch in index.batches():
+                    yield [self.number(key) for key in batch.keys], np.asarray(batch.features)
 
     def close(self) -> None:
         """Close the files."""
@@ -223,147 +236,90 @@ class Library:
         return index
 
     def _known(self, number: int) -> IndexItem:
-        if (index := self.index) is None or (known := index.get(number)) is None:
+        index = self.index
+        with self.trusting():
+            known = None if index is None else index.get(number)
+        if known is None:
             raise InputError(f"there is no picture {number} in the library")
         return known
 
     def _hits(self, results: Results) -> list[Hit]:
         found = results[0]
-        items = self.catalog.items([int(hit.key) for hit in found])
-        return [Hit(items[int(hit.key)], int(hit.distance), float(hit.score or 0)) for hit in found if hit.key in items]
+        items = self.catalog.items([self.number(hit.key) for hit in found])
+        return [Hit(items[hit.key], int(hit.distance), float(hit.score or 0)) for hit in found if hit.key in items]
 
-    def _follow_moves(self, changes: scan.Changes, report: Report) -> None:
-        """Files that only have another path keep their number and everything known of them."""
-        for old, new in scan.moves(changes):
-            number, state = changes.gone[old]
-            known = self.catalog.item(number)
-            if known is not None and _has_content(new, known.digest):
-                self.catalog.move(number, new, self._below(new), state)
-                del changes.gone[old], changes.new[new]
-                report.moved += 1
-
-    def _forget(self, changes: scan.Changes, report: Report) -> None:
-        numbers = [number for number, _ in changes.gone.values()]
-        if numbers:
-            if (index := self.index) is not None:
-                index.delete(numbers, missing_ok=True)
-            self.catalog.remove(numbers)
-            report.removed = len(numbers)
-
-    def _describe(self, changes: scan.Changes, report: Report) -> None:
-        first = self.catalog.next_id()
-        jobs = [self._job(path, number, state) for path, (number, state) in changes.changed.items()]
-        jobs += [self._job(path, first + i, state) for i, (path, state) in enumerate(changes.new.items())]
-        waiting: list[Described | Unusable] = []
-        due = time.monotonic() + BATCH_SECONDS
-        try:
-            for results in describing.described(jobs):
-                waiting += results
-                if time.monotonic() >= due:
-                    self._keep(waiting, changes, report)
-                    waiting, due = [], time.monotonic() + BATCH_SECONDS
-        finally:
-            self._keep(waiting, changes, report)
-
-    def _keep(self, results: Sequence[Described | Unusable], changes: scan.Changes, report: Report) -> None:
-        """Enter described pictures into the index, then into the catalog."""
-        good = [result for result in results if isinstance(result, Described)]
-        bad = [result for result in results if isinstance(result, Unusable)]
-        if good:
-            numbers, vectors = [one.item.id for one in good], np.stack([one.vector for one in good])
-            self._ready(vectors).upsert(vectors, numbers)
-            self.catalog.add([(one.item, one.fingerprint, one.labels) for one in good])
-        lost = [changes.changed[one.job.path][0] for one in bad if one.job.path in changes.changed]
-        if lost:
-            self._opened().delete(lost, missing_ok=True)
-            self.catalog.remove(lost)
-        self.catalog.fail((one.job.path, one.job.state, one.reason) for one in bad)
-        changed = sum(os.fsencode(one.item.path) in changes.changed for one in good)
-        report.changed, report.added = report.changed + changed, report.added + len(good) - changed
-
-    def _ready(self, vectors: NDArray[np.float32]) -> Index:
-        """The index; for a new collection one with random codes, which need nothing to learn from."""
-        if (index := self.index) is not None:
-            return index
-        from isch.hashing import hasher
-
-        both = np.concatenate([vectors, -vectors])
-        return self._install(Encoder(hasher("lsh", n_bits=N_BITS).fit(both), describing.network()), None, 0)
-
-    def _learn(self) -> int:
-        """Learn codes from the stored vectors if the collection has grown enough; returns how many were used."""
-        before, count = int(self.catalog.meta("learned_from") or 0), self.catalog.count()
-        if count < max(LEARN_ROWS, LEARN_AGAIN * before):
-            return 0
-        from isch.hashing import hasher
-
-        numbers: list[int] = []
-        parts = []
-        for some, vectors in self.vectors():
-            numbers += some
-            parts.append(vectors.astype(np.float16))
-        rows = np.concatenate(parts)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", IschWarning)  # of few rows: codes are learned anew when there are more
-            encoder = Encoder(hasher("isch", n_bits=N_BITS).fit(rows), describing.network())
-        self._install(encoder, (numbers, rows), count)
-        return count
-
-    def _install(self, encoder: Encoder, rows: tuple[list[int], Any] | None, learned_from: int) -> Index:
-        """Put another index in the place of the present one."""
-        name, before = f"codes-{token_hex(4)}.isch", self.catalog.meta("index")
-        first = {} if rows is None else {"keys": rows[0], "rows": rows[1]}
-        Index.create(self.home / name, encoder, keep_features="float16", **first).close()
-        with self.catalog.changing() as connection:
-            for key, value in (("index", name), ("learned_from", learned_from)):
-                connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", [key, value])
-        if before is not None:
-            shutil.rmtree(self.home / before, ignore_errors=True)
-        return self._opened()
-
-    def _reconcile(self) -> None:
-        """Mend what an interrupted update left: pictures that only the index, or only the catalog, knows."""
-        if (index := self.index) is None:
-            return
-        for stale in self.home.glob("codes-*.isch"):
-            if stale != index.path:
-                shutil.rmtree(stale, ignore_errors=True)
-        listed, known = {int(key) for key in index}, self.catalog.ids()
-        if listed != known:
-            index.delete(sorted(listed - known), missing_ok=True)
-            self.catalog.remove(known - listed)
-
-    def _renew(self) -> None:
-        """Look at all pictures again where their fingerprints were made differently."""
-        if self.catalog.meta("fingerprints") != fingerprint.VERSION:
-            self.catalog.set_meta("changing", 1)
-            self.catalog.remove(self.catalog.ids())
-            self.catalog.set_meta("fingerprints", fingerprint.VERSION)
-            self._reconcile()
-
-    def _job(self, path: bytes, number: int, state: State) -> Job:
-        return Job(number, path, state, self._below(path))
-
-    def _below(self, path: bytes) -> str:
-        """The folder of a picture, below the top folder."""
-        below = os.path.relpath(os.path.dirname(os.fsdecode(path)), self.folder)
-        return "" if below == os.curdir else printable(below).replace(os.sep, "/")
-
-    def _refuse_inside(self) -> None:
-        if self.home == self.folder or self.home.is_relative_to(self.folder):
-            raise InputError(f"{self.home}: the index must not lie inside the folder of pictures {self.folder}")
-
-    def _check_owner(self) -> None:
-        """An index folder belongs to one folder of pictures."""
-        owner, own = self.catalog.meta("folder"), os.fsencode(self.folder)
+    def claim(self) -> None:
+        """Refuse the index of another folder of pictures; a new one is ours from now on."""
+        owner = self.catalog.meta("folder")
+        own = os.fsencode(self.folder)
         if owner is None:
             self.catalog.set_meta("folder", own)
+        elif not isinstance(owner, bytes):
+            raise self.catalog.damaged("it does not say whose it is")
         elif owner != own:
-            raise InputError(f"{self.home} holds the index of {os.fsdecode(owner)}; expected one of {self.folder}")
+            raise InputError(
+                f"{printable(self.home)} holds the index of {printable(os.fsdecode(owner))}; expected one of "
+                f"{printable(self.folder)}; give another folder with --index"
+            )
+
+    def _cataloged(self) -> Catalog:
+        """The catalog, opened; one that is damaged is put aside."""
+        path = self.home / homes.CATALOG
+        top = os.path.join(self.folder, "")
+        try:
+            return Catalog(path, top)
+        except Damaged:
+            with self._locked(0):
+                try:
+                    return Catalog(path, top)  # another process was faster
+                except Damaged as error:
+                    self._set_aside(error)
+                    return Catalog(path, top)
+
+    def _locked(self, wait: float) -> Any:
+        return locked(self.home / "update.lock", wait, "is updating this library")
+
+    def _examine(self) -> None:
+        """Look closely at what a reader found damaged since the last update."""
+        suspected = homes.suspected(self.home)
+        if suspected == homes.CATALOG:
+            raise self.catalog.damaged("a part of it could not be read")
+        if suspected is not None and (index := self.index) is not None:
+            with self.trusting():
+                for key in index:
+                    self.number(key)
+            if problems := index.verify():
+                raise Damaged(problems[0], index.path.name)
+        homes.trust(self.home)
+
+    def _set_aside(self, error: Damaged) -> None:
+        """Put what is damaged aside, so that it is made again."""
+        if error.index is None:
+            homes.set_aside(self.home, homes.CATALOG)
+        else:
+            homes.set_aside(self.home, error.index)
+            self.catalog.forget_index()
+        homes.trust(self.home)
+        self._mended.append(f"{error.fact}; it was put aside, and is made again from the pictures; decisions are kept")
+
+    def _refuse_inside(self) -> None:
+        inside = self.home == self.folder or self.home.is_relative_to(self.folder)
+        if inside and self.home != homes.home_of(self.folder):
+            raise InputError(
+                f"{printable(self.home)}: the index must not lie inside the folder of pictures "
+                f"{printable(self.folder)}; give another folder with --index"
+            )
+        if any(self.folder.is_relative_to(place) for place in (self.home, self.data, *homes.roots())):
+            raise InputError(f"{printable(self.folder)}: here ISCH keeps its own files; expected a folder of pictures")
 
 
-def _has_content(path: bytes, digest: str) -> bool:
-    try:
-        return content_hash(os.fsdecode(path)) == digest
-    except FileError:
-        return False
+def _checked(index: Index) -> Index:
+    """An index, if it is one that an update makes: by our network, with its vectors, and of our codes."""
+    own = describing.network()
+    encoder = index.encoder
+    described = encoder.describer
+    known = described is not None and (described.name, described.get_params()) == (own.name, own.get_params())
+    facts = index.info()
+    if not known or facts["keep_features"] != "float16" or facts["method"] not in METHODS:
+        raise FormatError(f"{index.path}: not the index of a photo library")
+    return index

@@ -95,6 +95,7 @@ def health(shared: Shared) -> schemas.Health:
         learned=library.learned,
         updating=shared.updater.updating,
         failures=len(library.catalog.failures()),
+        notices=library.notices,
     )
 
 

@@ -98,6 +98,7 @@ class Health(BaseModel):
     learned: bool
     updating: bool
     failures: int
+    notices: list[str] = Field(description="What the user should know of the library, a sentence each.")
 
 
 class Copies(BaseModel):

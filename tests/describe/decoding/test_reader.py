@@ -49,7 +49,7 @@ def test_every_format_gives_the_picture(gallery: Path, original: NDArray[np.uint
 def test_pixels_and_facts_come_together(gallery: Path) -> None:
     for path in gallery.iterdir():
         for side in (None, 16):
-            image, facts = images.with_facts(path.read_bytes(), str(path), side)
+            image, facts = images.with_facts(io.BytesIO(path.read_bytes()), str(path), side)
             np.testing.assert_array_equal(image, images.decode(path, side), path.name)
             assert facts == images.facts(path)
 

@@ -182,7 +182,9 @@ const FEW = 200; // pictures: so many are drawn as they come, the others when al
 let seen = null; // pictures there were when the listing was last drawn
 async function watch() {
   try {
-    const { items, updating } = await api.health();
+    const { items, updating, notices } = await api.health();
+    find("#notices").textContent = notices.join(". ");
+    find("#notices").hidden = !notices.length;
     if (seen === null) seen = items;
     if (items === seen || (updating && seen >= FEW)) return;
     await fillFilters();
