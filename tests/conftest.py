@@ -1,3 +1,4 @@
+import os
 import signal
 import sys
 import tempfile
@@ -6,6 +7,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+SLOWEST = (  # files that take longest come first, so that no worker is left alone with one of them
+    *("test_benchmarks.py", "test_portable.py", "test_attack.py", "test_reliability.py", "test_bench.py"),
+    *("test_browser.py", "test_schema.py", "test_threads.py", "test_advice.py", "test_library.py", "test_docs.py"),
+)
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Run one worker more than there are cores, since many tests wait for another process; none for a single file."""
+    named = [Path(argument.partition("::")[0]) for argument in config.args]
+    if len(named) == 1 and named[0].is_file():
+        return 0
+    return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the slowest files."""
+    order = {name: place for place, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: order.get(item.path.name, len(order)))
 
 
 def pytest_configure() -> None:

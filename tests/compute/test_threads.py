@@ -184,7 +184,7 @@ print("good")
 def test_a_child_forked_while_other_threads_search_can_search(meanwhile: str, tmp_path: Path) -> None:
     environment = {"FORKS": "12" if meanwhile == "search" else "1", "LOADED": "" if meanwhile == "import" else "1"}
     if meanwhile == "compile":
-        environment["NUMBA_CACHE_DIR"] = str(tmp_path)
+        environment |= {"NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_OPT": "0"}
     assert run(FORKS, environment=environment) == "good\n"
 
 

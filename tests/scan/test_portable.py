@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from llvmlite.binding import get_host_cpu_features
 
+QUICK = {"NUMBA_OPT": "0"}  # compiling takes the time here, not running
 ELSEWHERE = """
 import re
 import numpy as np
@@ -54,7 +55,7 @@ for kernel in (tiles.next_hit, layout._lay_out_words):  # they handle numbers on
 
 
 def test_kernels_without_vector_extensions_and_for_arm(tmp_path: Path) -> None:
-    generic = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(tmp_path)}
+    generic = {**QUICK, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, "-c", ELSEWHERE],
         env={**os.environ, **generic},
@@ -72,8 +73,8 @@ def test_kernels_without_vector_extensions_and_for_arm(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not get_host_cpu_features().get("avx2"), reason="this processor has no AVX2")
 def test_kernels_that_count_bits_by_byte(tmp_path: Path) -> None:
-    restricted = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2", "NUMBA_CACHE_DIR": str(tmp_path)}
-    kernels = str(Path(__file__).with_name("test_kernels.py"))
+    restricted = {**QUICK, "NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2", "NUMBA_CACHE_DIR": str(tmp_path)}
+    kernels = str(Path(__file__).with_name("kernels") / "test_tiles.py")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", kernels, "-k", "hit"],
         env={**os.environ, **restricted},
