@@ -24,21 +24,15 @@ import numpy as np
 import report
 
 import isch
+from isch.connect import ENGINES, files
 from isch.connect import engine as engine_class
-from isch.connect import files
 from isch.connect.source import ReadOptions
 from isch.connect.transfer import export
 
 ROWS, N_BITS, QUERIES, K = 1_000_000, 256, 200, 10
 SECONDS = 5  # of searching, at most, for each kind
-KINDS: dict[str, list[str | None]] = {
-    "local": [None],
-    "faiss": ["flat", "ivf", "hnsw"],
-    "usearch": ["exact", "hnsw"],
-    "lancedb": [None],
-    "postgres": ["exact", "hnsw"],
-    "milvus": ["flat"],
-}
+KINDS: dict[str, list[str | None]] = {name: [*facts.kinds] or [None] for name, facts in ENGINES.items()}
+KINDS["milvus"].remove("ivf")  # which Milvus Lite does not have
 MILVUS = ("milvus-lite==2.5.1", "pymilvus<2.6", "setuptools<81")
 SHIFTS = [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (0, 2), (2, 1), (1, 2)]
 

@@ -1,18 +1,20 @@
 """Every engine answers as isch.Index does."""
 
-import importlib.util
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import isch
+from isch import connect
 from isch.codes import unpack
 from isch.connect.store import Store
-from isch.errors import FileError, FormatError, InputError, IschError, ParameterError
+from isch.errors import FileError, FormatError, InputError, IschError, MissingExtra, ParameterError
 
 pytestmark = pytest.mark.filterwarnings("ignore:pkg_resources is deprecated")  # Milvus Lite uses it
 
@@ -27,7 +29,6 @@ WHERE = [
     {"it's": None, "size": {"<=": 20.125}},
     {"text": [True, 1]},
 ]
-PACKAGES = {"local": "isch", "postgres": "psycopg", "milvus": "pymilvus"}  # others are called like the engine
 
 
 @dataclass(frozen=True)
@@ -49,24 +50,19 @@ class Engine:
 
     def open(self, name: str, encoder: Any = None, **options: Any) -> Store:
         kind = {} if self.kind is None else {"kind": self.kind}
-        where = (self.place, name) if self.name in ("lancedb", "postgres", "milvus") else (self.place / name,)
+        where = (self.place / name,) if connect.ENGINES[self.name].place == connect.FILE else (self.place, name)
         return isch.connect.engine(self.name)(*where, encoder, **kind, **options)
 
     def create(self, name: str, encoder: Any = None, **options: Any) -> Store:
         return self.open(name, encoder, create=True, **options)
 
 
+EXEMPT = {("milvus", "ivf"): "Milvus Lite has no such index"}
 ENGINES = [
-    Engine("local", None, True),
-    Engine("faiss", "flat", True),
-    Engine("faiss", "ivf", False),
-    Engine("faiss", "hnsw", False),
-    Engine("usearch", "exact", True),
-    Engine("usearch", "hnsw", False),
-    Engine("lancedb", None, True),
-    Engine("postgres", "exact", True),
-    Engine("postgres", "hnsw", False),
-    Engine("milvus", "flat", True),
+    Engine(name, kind, kind not in connect.APPROXIMATE)
+    for name, facts in connect.ENGINES.items()
+    for kind in facts.kinds or (None,)
+    if (name, kind) not in EXEMPT
 ]
 NUMBERS = count()
 
@@ -74,11 +70,23 @@ NUMBERS = count()
 @pytest.fixture(scope="module", params=ENGINES, ids=str)
 def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Engine:
     asked = request.param
-    if importlib.util.find_spec(package := PACKAGES.get(asked.name, asked.name)) is None:
-        pytest.skip(f"the package {package} is not installed")
     folder = tmp_path_factory.mktemp(asked.name)
     place = {"postgres": lambda: request.getfixturevalue("postgres"), "milvus": lambda: str(folder / "lite.db")}
-    return Engine(asked.name, asked.kind, asked.exact, place.get(asked.name, lambda: folder)(), NUMBERS)
+    found = Engine(asked.name, asked.kind, asked.exact, place.get(asked.name, lambda: folder)(), NUMBERS)
+    try:
+        found.create(found.fresh(), n_bits=8).close()
+    except MissingExtra as error:
+        pytest.skip(str(error))
+    return found
+
+
+def test_the_page_on_engines_names_every_kind_in_the_order_of_the_table() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "engines.md").read_text()
+    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| ") and line.count("|") == 6]
+    named = {cells[0].strip("| ").split()[0].lower(): re.findall("`([a-z]+)`", cells[1]) for cells in rows}
+    named["postgres"] = named.pop("postgresql")
+    outside = {name: list(facts.kinds) for name, facts in connect.ENGINES.items() if name != "local"}
+    assert {name: named[name] for name in outside} == outside
 
 
 @pytest.fixture(scope="module")

@@ -10,21 +10,23 @@ from isch.cli.arguments import MAX_BITS
 from isch.cli.console import done
 from isch.cli.help import SEARCH
 from isch.cli.outputs import beside, claim
+from isch.connect import ENGINES, FILE, FORMATS
 from isch.errors import FileError, ParameterError
 
 if TYPE_CHECKING:
     from isch.connect.source import Source
 
-FILES = ("npy", "hdf5", "parquet")
-PLACES = {  # which options say where codes are
-    **dict.fromkeys(("faiss", "usearch", *FILES), ("FILE",)),
-    "postgres": ("--url", "--table"),
-    "lancedb": ("--uri", "--table"),
-    "milvus": ("--uri", "--collection"),
-}
-KINDS = ("faiss", "usearch", "postgres", "milvus")
+OUTSIDE = {name: facts for name, facts in ENGINES.items() if name != "local"}
+FILES = ", ".join([*(name for name, facts in OUTSIDE.items() if facts.place == FILE), *FORMATS])
+COLUMNS = [name for name, facts in (OUTSIDE | FORMATS).items() if facts.columns]
+KINDS = "; ".join(f"{name}: {', '.join(facts.kinds)}" for name, facts in OUTSIDE.items() if facts.kinds)
 
-Engine = Literal["faiss", "usearch", "postgres", "lancedb", "milvus", "npy", "hdf5", "parquet"]
+if TYPE_CHECKING:
+    # A type checker does not follow literals that are worked out.
+    Name = str
+else:
+    Name = Literal[(*OUTSIDE, *FORMATS)]
+
 Bits = Annotated[
     int | None,
     typer.Option(help="Bits per code, where codes do not fill their bytes and nothing says so.", min=1, max=MAX_BITS),
@@ -33,27 +35,24 @@ Url = Annotated[str | None, typer.Option(help="The server: postgresql://user@hos
 Uri = Annotated[str | None, typer.Option(help="The folder or server of LanceDB; the server, or a file, of Milvus.")]
 Table = Annotated[str | None, typer.Option(help="The table (postgres, lancedb).")]
 Collection = Annotated[str | None, typer.Option(help="The collection (milvus).")]
-Target = Annotated[
-    Path | None, typer.Option("--output", "-o", help="The file to make (faiss, usearch, npy, hdf5, parquet).")
-]
+Target = Annotated[Path | None, typer.Option("--output", "-o", help=f"The file to make ({FILES}).")]
 Kind = Annotated[
     str | None,
     typer.Option(
         "--kind",
         "--index",
-        help="The index that the engine builds; faiss: flat, ivf, hnsw; usearch: hnsw, exact; postgres: exact, hnsw; "
-        "milvus: flat, ivf. The first is the default.",
+        help=f"The index that the engine builds; {KINDS}. The first is the default.",
     ),
 ]
 Replace = Annotated[bool, typer.Option("--replace", help="Begin anew where the file, table or collection exists.")]
-Read = Annotated[Path | None, typer.Argument(help="The file to read (faiss, usearch, npy, hdf5, parquet).")]
+Read = Annotated[Path | None, typer.Argument(help=f"The file to read ({FILES}).")]
 Model = Annotated[Path | None, typer.Option(help="The model that made the codes, so that the index takes features.")]
 BitOrder = Annotated[
     Literal["packbits", "little"],
     typer.Option(help="Where the first bit of a byte is: packbits, the highest bit; little, the lowest."),
 ]
-Code = Annotated[str | None, typer.Option(help="The column or dataset with the codes (postgres, parquet, hdf5).")]
-Key = Annotated[str | None, typer.Option(help="The column or dataset with the keys (postgres, parquet, hdf5).")]
+Code = Annotated[str | None, typer.Option(help=f"The column or dataset with the codes ({', '.join(COLUMNS)}).")]
+Key = Annotated[str | None, typer.Option(help=f"The column or dataset with the keys ({', '.join(COLUMNS)}).")]
 
 
 def attach(app: typer.Typer) -> None:
@@ -64,7 +63,7 @@ def attach(app: typer.Typer) -> None:
 
 def export(
     source: Annotated[Path, typer.Argument(help="An index, or a file of codes: .npy, .h5 or .parquet.")],
-    to: Annotated[Engine, typer.Option("--to", help="The engine, or the format of a file.")],
+    to: Annotated[Name, typer.Option("--to", help="The engine, or the format of a file.")],
     output: Target = None,
     url: Url = None,
     uri: Uri = None,
@@ -82,14 +81,14 @@ def export(
     from isch.connect.source import ReadOptions
     from isch.connect.transfer import export_file, opened
 
-    servers = {"--url": url, "--uri": uri, "--table": table, "--collection": collection}
-    place = _place("--to", to, {"FILE": output} | servers)
-    if kind is not None and to not in KINDS:
+    given = {"path": output, "url": url, "uri": uri, "table": table, "collection": collection}
+    place = _place("--to", to, given)
+    if kind is not None and not (to in OUTSIDE and OUTSIDE[to].kinds):
         raise ParameterError(f"--kind: {to} has no kinds of index here; got {kind}")
     if output is not None:
         claim(output, [source], force=True)
     with shown(), opened(source, ReadOptions(bits)) as codes:
-        if to not in FILES:
+        if to in OUTSIDE:
             said = _into_engine(codes, to, place, kind, replace)
         else:
             count = export_file(codes, to, _free(place[0], replace))
@@ -98,7 +97,7 @@ def export(
 
 
 def import_(
-    engine: Annotated[Engine, typer.Argument(help="The engine, or the format of the file.")],
+    engine: Annotated[Name, typer.Argument(help="The engine, or the format of the file.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The index to make.")],
     file: Read = None,
     url: Url = None,
@@ -117,9 +116,9 @@ def import_(
     from isch.connect.transfer import import_index, imported
     from isch.encoder import Encoder
 
-    servers = {"--url": url, "--uri": uri, "--table": table, "--collection": collection}
-    place = _place("import", engine, {"FILE": file} | servers)
-    if (code is not None or key is not None) and engine not in ("postgres", "parquet", "hdf5"):
+    given = {"path": file, "url": url, "uri": uri, "table": table, "collection": collection}
+    place = _place("import", engine, given)
+    if (code is not None or key is not None) and engine not in COLUMNS:
         raise ParameterError(f"import {engine} has no columns; got --code or --key")
     claim(output, [path for path in (file, model) if path is not None], force=None)
     encoder = None if model is None else Encoder.load(model)
@@ -130,12 +129,12 @@ def import_(
 
 def _place(command: str, name: str, given: dict[str, Any]) -> list[Any]:
     """Where codes are; refuses options that are missing and options that there is no use for."""
-    words = {"FILE": "--output"} if command == "--to" else {}
-    needed = PLACES[name]
-    listed = " and ".join(words.get(option, option) for option in needed)
-    if missing := [words.get(option, option) for option in needed if given[option] is None]:
+    words = {option: f"--{option}" for option in given} | {"path": "--output" if command == "--to" else "FILE"}
+    needed = OUTSIDE[name].place if name in OUTSIDE else FILE
+    listed = " and ".join(words[option] for option in needed)
+    if missing := [words[option] for option in needed if given[option] is None]:
         raise ParameterError(f"{command} {name} needs {listed}; {' and '.join(missing)} is missing")
-    if extra := [words.get(o, o) for o, value in given.items() if value is not None and o not in needed]:
+    if extra := [words[option] for option, value in given.items() if value is not None and option not in needed]:
         raise ParameterError(f"{command} {name} takes {listed}; got {' and '.join(extra)} too")
     return [given[option] for option in needed]
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from isch.compute import totals
 from isch.compute.blas import single_threaded_blas
-from isch.compute.connection import check_workers, in_our_words
+from isch.compute.connection import check_workers, translate_errors
 from isch.compute.executors import Executor, Threads
 from isch.compute.passes import Job, P, Reduction, T
 from isch.compute.threads import alone
@@ -86,7 +86,7 @@ class Cluster(Executor):
         raise _lost()
 
     def _total(self, job: Job[T], work: Reduction[T], advance: Advance) -> T:
-        with in_our_words(self.client), _Sent(self.client, job) as sent:
+        with translate_errors(self.client), _Sent(self.client, job) as sent:
             runs = list[Any]()
             for count, run in self._finished(sent, list(job.spans(totals.run_blocks(job)))):
                 runs.append(run)
@@ -105,7 +105,7 @@ class Cluster(Executor):
             yield _done(waiting.popleft())
 
     def _results(self, function: Callable[[Any, Any], Any], value: Any, items: Sequence[Any]) -> Iterator[Any]:
-        with in_our_words(self.client), _Sent(self.client, value) as sent:
+        with translate_errors(self.client), _Sent(self.client, value) as sent:
             waiting, ahead = deque[Any](), self._ahead()
             for item in items:
                 waiting.append(sent.submit(function, item))

@@ -50,7 +50,7 @@ def connected(address: str) -> Iterator[Any]:
 
 def check_workers(client: Any) -> None:
     """Refuse a cluster without workers, or with another version of isch on one of them."""
-    with in_our_words(client):
+    with translate_errors(client):
         try:
             client.wait_for_workers(1, timeout=ANSWER_SECONDS)
         except TimeoutError as error:
@@ -67,7 +67,7 @@ def check_workers(client: Any) -> None:
 
 
 @contextmanager
-def in_our_words(client: Any) -> Iterator[None]:
+def translate_errors(client: Any) -> Iterator[None]:
     """An error of the cluster itself becomes one sentence; ours, and what tasks raise about their data, stay."""
     from distributed import KilledWorker
     from distributed.comm import CommClosedError

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch.codes import Codes, width
+from isch.connect import ENGINES
 from isch.connect.filestore import FileStore
 from isch.connect.sidecar import Ids
 from isch.connect.source import BATCH_ROWS, ModelTag, ReadOptions, Source
@@ -29,7 +30,7 @@ ROWS_PER_LIST = 1000
 class Faiss(FileStore):
     """Codes in a file of faiss."""
 
-    kinds = ("flat", "ivf", "hnsw")
+    facts = ENGINES["faiss"]
 
     @property
     def _learns(self) -> bool:

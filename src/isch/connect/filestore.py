@@ -19,7 +19,7 @@ from isch.codes import Codes, width
 from isch.connect.sidecar import Ids, Row, Sidecar, remove
 from isch.connect.source import BATCH_ROWS, check_width, parsed
 from isch.connect.store import Candidate, EngineStore
-from isch.errors import FileError, FormatError, unknown
+from isch.errors import FileError, FormatError
 from isch.files import check_writable, replacing
 from isch.locks import locked, note
 from isch.search.catalog import Key
@@ -47,8 +47,6 @@ class FileStore(EngineStore):
         Make the file, in the place of one that exists.
     """
 
-    kinds: tuple[str, ...]
-
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -63,8 +61,7 @@ class FileStore(EngineStore):
         self.where = str(path)
         self.name = self.path.name
         check_writable(self.path)
-        if kind is not None and kind not in self.kinds:
-            raise unknown("kind", kind, self.kinds)
+        self._check_kind(kind)
         self._beside = self.path.with_name(self.path.name + ".items")
         if not replace and self.path.exists() and not self._beside.exists():
             raise FormatError(
@@ -76,7 +73,7 @@ class FileStore(EngineStore):
         self._lock = ExitStack()
         self._sidecar = self._begun(replace) if existing is None else Sidecar(self._beside)
         recorded = self._sidecar.fact("kind")
-        self.kind = kind or recorded or self.kinds[0]
+        self.kind = kind or recorded or self.facts.kinds[0]
         self._changed = self.kind != recorded  # whether the engine's file is to be written
         if self._changed:
             self._sidecar.note("kind", self.kind)

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from isch.codes import Codes, width
+from isch.connect import ENGINES
 from isch.connect.remote import masked, retried
 from isch.connect.source import BATCH_ROWS, ModelTag, check_width, parsed
 from isch.connect.store import Candidate, EngineStore
@@ -39,6 +40,8 @@ class LanceDB(EngineStore):
     encoder, n_bits, create, replace
         As in every store.
     """
+
+    facts = ENGINES["lancedb"]
 
     def __init__(
         self,

@@ -18,16 +18,17 @@ from urllib.parse import quote, unquote
 import numpy as np
 
 from isch.codes import Codes, width
+from isch.connect import ENGINES
 from isch.connect.remote import check_address, masked
 from isch.connect.source import ModelTag, check_width, parsed
 from isch.connect.store import Candidate, EngineStore, opening
-from isch.errors import FileError, FormatError, InputError, IschError, require, unknown
+from isch.errors import FileError, FormatError, InputError, IschError, require
 from isch.forks import Lock
 from isch.search.catalog import Key
 from isch.search.filters import Where
 from isch.search.reading import Batch
 
-KINDS = {"flat": "BIN_FLAT", "ivf": "BIN_IVF_FLAT"}
+TYPES = {"flat": "BIN_FLAT", "ivf": "BIN_IVF_FLAT"}  # what Milvus calls the kinds
 LISTS, PROBES = 1024, 128  # of an IVF index: its lists, and how many of them a search reads
 MAX_HITS = 16_384
 MAX_KEY = 60_000  # bytes
@@ -54,6 +55,8 @@ class Milvus(EngineStore):
         The index that a new collection gets.
     """
 
+    facts = ENGINES["milvus"]
+
     def __init__(
         self,
         uri: str,
@@ -65,8 +68,7 @@ class Milvus(EngineStore):
         create: bool = False,
         replace: bool = False,
     ) -> None:
-        if kind is not None and kind not in KINDS:
-            raise unknown("kind", kind, KINDS)
+        self._check_kind(kind)
         self._milvus = require("pymilvus", "milvus")
         self._uri = str(uri)
         check_address(self._uri, "/?#")
@@ -86,7 +88,7 @@ class Milvus(EngineStore):
                 exists = bool(self._client.has_collection(collection, timeout=CONNECT_SECONDS))
             existing = self._existing() if exists and not replace else None
             super().__init__(encoder, n_bits, existing, create or replace)
-            self.kind = kind or "flat"
+            self.kind = kind or self.facts.kinds[0]
             if existing is None:
                 self._create(exists)
             elif (found := self._kind()) != self.kind and kind is not None:
@@ -168,7 +170,7 @@ class Milvus(EngineStore):
             schema.add_field("code", types.BINARY_VECTOR, dim=8 * width(self.n_bits))
             schema.add_field("metadata", types.JSON)
             index, params = self._client.prepare_index_params(), {"nlist": LISTS} if self.kind == "ivf" else {}
-            index.add_index("code", index_type=KINDS[self.kind], metric_type="HAMMING", params=params)
+            index.add_index("code", index_type=TYPES[self.kind], metric_type="HAMMING", params=params)
             try:
                 self._client.create_collection(self.name, schema=schema, index_params=index)
             except self._milvus.MilvusException:
@@ -183,7 +185,7 @@ class Milvus(EngineStore):
         """The kind of the index that the collection has."""
         with self._translated():
             found = self._client.describe_index(self.name, "code", timeout=CALL_SECONDS) or {}
-        return "ivf" if found.get("index_type") == KINDS["ivf"] else "flat"
+        return "ivf" if found.get("index_type") == TYPES["ivf"] else "flat"
 
     def _existing(self) -> ModelTag:
         with self._translated():

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from isch.codes import Codes
+from isch.connect import ENGINES
 from isch.connect.pgserver import Server, from_bits, to_bits
 from isch.connect.source import BATCH_ROWS, FORMAT, ModelTag, ReadOptions, Source, check_width, parsed
 from isch.connect.store import Candidate, EngineStore, opening
@@ -22,7 +23,6 @@ from isch.search.catalog import Key
 from isch.search.filters import Where, tests
 from isch.search.reading import Batch
 
-KINDS = ("exact", "hnsw")
 HNSW_BITS = 64_000
 MAX_NAME = 63
 BUILD_MEMORY = "1GB"  # for building an HNSW index, which is far slower where the graph does not fit; one connection
@@ -48,6 +48,7 @@ class Postgres(EngineStore):
         Make the table, in the place of one that exists.
     """
 
+    facts = ENGINES["postgres"]
     filters = True
 
     def __init__(
@@ -63,8 +64,7 @@ class Postgres(EngineStore):
     ) -> None:
         if not table or len(table.encode()) > MAX_NAME or "\0" in table:
             raise ParameterError(f"table must be a name of 1 to {MAX_NAME} bytes; got {table!r}")
-        if kind is not None and kind not in KINDS:
-            raise unknown("kind", kind, KINDS)
+        self._check_kind(kind)
         self.name = table
         self.where = f"table {table!r}"
         self._server = Server(url, self.where)

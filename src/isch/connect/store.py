@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch.codes import Codes
+from isch.connect import Engine
 from isch.connect.source import ModelTag, Source
 from isch.distances import HAMMING, Distance, Hamming
 from isch.encoder import Encoder
-from isch.errors import FileError, InputError
+from isch.errors import FileError, InputError, unknown
 from isch.scan.exact import CodeTable, asymmetric_distances, check_k
 from isch.search import intake, rerank
 from isch.search import keys as key_rules
@@ -160,6 +161,7 @@ class Candidate(NamedTuple):
 class EngineStore(Store):
     """Codes in an outside engine."""
 
+    facts: Engine
     filters = False  # whether the engine itself applies ``where``
 
     def search(
@@ -188,6 +190,11 @@ class EngineStore(Store):
     @abstractmethod
     def _nearest(self, codes: Codes, k: int, where: Where | None) -> list[list[Candidate]]:
         """The k nearest items of each code, nearest first; ``where`` is None unless ``filters``."""
+
+    def _check_kind(self, kind: str | None) -> None:
+        """Refuse a kind of index that the engine does not have; None leaves the choice to the store."""
+        if kind is not None and kind not in self.facts.kinds:
+            raise unknown("kind", kind, self.facts.kinds)
 
     def _stage(self, method: str | None, oversample: float | None) -> rerank.Stage:
         if method == "exact":

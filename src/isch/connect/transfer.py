@@ -4,7 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from isch.connect import engine, files
+from isch.connect import FORMATS, engine, files
 from isch.connect.source import ModelTag, ReadOptions, Source, WithProgress
 from isch.connect.store import Store, opening
 from isch.encoder import Encoder
@@ -35,7 +35,7 @@ def imported(name: str, place: list[Any], options: ReadOptions) -> Source:
     options : ReadOptions
         What the user says about codes of somebody else.
     """
-    if name in files.FORMATS:
+    if name in FORMATS:
         return files.read(Path(place[0]), options, name)
     if name in ("faiss", "usearch"):
         return _file(name, Path(place[0]), options)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isch.codes import Codes, width
+from isch.connect import ENGINES
 from isch.connect.filestore import FileStore
 from isch.connect.sidecar import Ids
 from isch.errors import FormatError, require
@@ -18,7 +19,7 @@ from isch.errors import FormatError, require
 class Usearch(FileStore):
     """Codes in a file of usearch."""
 
-    kinds = ("hnsw", "exact")
+    facts = ENGINES["usearch"]
 
     def _empty(self, sample: Codes) -> Any:
         usearch = require("usearch.index", "usearch")

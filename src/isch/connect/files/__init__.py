@@ -8,13 +8,13 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+from isch.connect import FORMATS
 from isch.connect.source import ReadOptions, Source
 from isch.errors import FileError, InputError, unknown
 from isch.files import printable
 from isch.search.catalog import Key
 
-FORMATS = {"npy": (".npy",), "hdf5": (".h5", ".hdf5"), "parquet": (".parquet",)}
-_SUFFIXES = {suffix: name for name, suffixes in FORMATS.items() for suffix in suffixes}
+_SUFFIXES = {suffix: name for name, facts in FORMATS.items() for suffix in facts.suffixes}
 
 
 def read(path: Path, options: ReadOptions, name: str | None = None) -> Source:
@@ -29,8 +29,8 @@ def read(path: Path, options: ReadOptions, name: str | None = None) -> Source:
 
 def write(name: str, path: Path, source: Source) -> None:
     """Write codes with keys and metadata, whole or not at all."""
-    if path.suffix not in FORMATS[name]:
-        raise unknown(f"suffix of {printable(path)}:", path.suffix or "(none)", FORMATS[name])
+    if path.suffix not in FORMATS[name].suffixes:
+        raise unknown(f"suffix of {printable(path)}:", path.suffix or "(none)", FORMATS[name].suffixes)
     if not len(source):
         raise InputError(f"{source.where}: there is nothing to write to {printable(path)}")
     _module(name).write(path, source)
