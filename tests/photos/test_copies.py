@@ -55,16 +55,16 @@ def test_pairs_are_searched_for_once_also_over_restarts(library, searches):
 
 def test_a_change_of_the_collection_is_noticed(library, searches):
     duplicates = Duplicates(library)
-    duplicates.groups()
+    duplicates.groups("altered")
     shutil.copy(library.folder / "2.png", library.folder / "again.png")
     library.update()
-    assert sorted(len(group.items) for group in duplicates.groups()) == [2, 2]
+    assert sorted(len(group.items) for group in duplicates.groups("altered")) == [2, 2]
     (library.folder / "1.png").unlink()
     library.update()
-    assert [group.items[0].name for group in duplicates.groups()] == ["2.png"]
+    assert [group.items[0].name for group in duplicates.groups("altered")] == ["2.png"]
     (library.folder / "2.png").rename(library.folder / "moved.png")
     library.update()
-    assert [group.items[0].name for group in duplicates.groups()] == ["moved.png"]
+    assert [group.items[0].name for group in duplicates.groups("altered")] == ["moved.png"]
     assert searches == [4, 5, 4]
 
 

@@ -131,7 +131,7 @@ def test_a_distance_belongs_to_the_first_setting_that_holds_it():
 
 
 def test_other_arrays_are_refused(copies):
-    with pytest.raises(InputError, match="fingerprints of 1481 bytes; got shape .3, 18. of 1 bytes"):
+    with pytest.raises(InputError, match="fingerprints of 4757 bytes; got shape .3, 18. of 1 bytes"):
         find_matches(np.zeros((3, 18), np.uint8))
     with pytest.raises(InputError, match="one vector for each of 8 pictures; got shape .7, 2."):
         find_matches(copies, np.ones((7, 2), np.float32))

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from PIL import Image
 from scipy import ndimage
 
 from isch.photos import differences, fingerprint, phash, registration, sampling
@@ -10,15 +11,26 @@ def space():
     return registration.space()
 
 
+def fine(picture, box=(0.0, 1.0, 0.0, 1.0)):
+    """Of a part of a picture: top, bottom, left, right as shares; 64 pixels a side."""
+    grey = np.asarray(Image.fromarray(fingerprint.square(picture)).convert("L"))
+    return fingerprint.thumbnails(grey[None], 128 * np.array([box]))[0]
+
+
 def thumbnail(picture, box=(0.0, 1.0, 0.0, 1.0)):
-    """Of a part of a picture: top, bottom, left, right as shares."""
-    square = fingerprint.grey_square(picture)
-    return fingerprint.thumbnails(square[None], 128 * np.array([box]))[0]
+    """The same at 32 pixels a side."""
+    return sampling.halved(fine(picture, box))
+
+
+def compared(*pictures):
+    """What is measured of all pairs of pictures at 64 pixels a side."""
+    records = np.zeros(len(pictures), fingerprint.FINGERPRINT)
+    records["thumbnail"], records["box"] = pictures, (0, 128, 0, 128)
+    return differences.compare(records, *np.triu_indices(len(pictures), 1))
 
 
 def distance(one, other):
-    rows = np.array([0]), np.array([1])
-    return differences.distances(np.stack([one, other]), *rows)[0]
+    return compared(one, other).bits[0]
 
 
 def warped(picture, affine):
@@ -125,16 +137,18 @@ def test_orientations_are_those_of_the_hash(which):
 @pytest.mark.parametrize("which", [0, 3, 5])
 def test_a_cropped_and_turned_copy_is_near(photograph, box, which):
     picture = photograph(5)
-    copy = np.ascontiguousarray(phash.oriented(thumbnail(picture, box), which))
-    assert distance(thumbnail(picture), copy) < 20
-    assert distance(copy, thumbnail(picture)) < 20
+    copy = np.ascontiguousarray(phash.oriented(fine(picture, box), which))
+    for found in (compared(fine(picture), copy), compared(copy, fine(picture))):
+        assert found.bits[0] < 20
+        assert found.agreement[0] > 0.8
+        assert found.alike[0] > 0.9
 
 
 def test_a_slight_turn_and_a_covered_corner_do_not_matter(photograph):
     picture = photograph(6)
     turned = ndimage.rotate(picture, 3, reshape=False, order=1, mode="constant")
     turned[:40, :50] = 255
-    assert distance(thumbnail(picture), thumbnail(turned)) < 28
+    assert distance(fine(picture), fine(turned)) < 28
 
 
 @pytest.mark.parametrize("which", [0, 6])
@@ -142,23 +156,46 @@ def test_a_logo_or_a_bar_does_not_matter(photograph, which):
     picture = photograph(8)
     covered = picture.copy()
     covered[60:115, 150:220] = 250
-    copy = np.ascontiguousarray(phash.oriented(thumbnail(covered), which))
-    assert distance(thumbnail(picture), copy) < 28
+    copy = np.ascontiguousarray(phash.oriented(fine(covered), which))
+    found = compared(fine(picture), copy)
+    assert found.bits[0] < 28
+    assert found.stain[0] > 50
 
 
 def test_different_pictures_are_far_apart(photograph):
-    thumbnails = np.stack([thumbnail(photograph(seed)) for seed in range(12)])
-    first, second = np.triu_indices(12, 1)
-    assert differences.distances(thumbnails, first, second).min() > 36
+    found = compared(*(fine(photograph(seed)) for seed in range(12)))
+    assert found.bits.min() > 36
+    assert found.agreement.max() < 0.5
 
 
 @pytest.mark.parametrize("value", [0, 255])
 def test_a_flat_picture_can_be_laid_over_nothing(photograph, value):
-    flat = np.full((32, 32), value, np.uint8)
-    assert distance(flat, thumbnail(photograph(7))) > 60
-    assert distance(flat, flat) > 60
+    flat = np.full((64, 64), value, np.uint8)
+    assert distance(flat, fine(photograph(7))) > 60
+    assert compared(flat, flat).shown[0] == 0
 
 
 def test_no_pairs_have_no_distances():
     none = np.empty(0, np.int64)
-    assert len(differences.distances(np.zeros((0, 32, 32), np.uint8), none, none)) == 0
+    found = differences.compare(np.zeros(0, fingerprint.FINGERPRINT), none, none)
+    assert [len(column) for column in found] == [0] * 6
+
+
+@pytest.mark.parametrize("box", [(0, 1, 0, 1), (0, 1, 0, 0.99), (0.03, 0.97, 0.03, 0.97)])
+def test_the_shift_is_how_far_corners_of_the_frame_lie_apart(photograph, box):
+    expected = max(*box[::2], *(1 - edge for edge in box[1::2]))
+    assert compared(fine(photograph(9)), fine(photograph(9), box)).shift[0] == pytest.approx(expected, abs=0.002)
+
+
+def test_agreement_is_that_of_numpy(photograph):
+    """The twin: block by block, with variances and covariances by numpy."""
+    under, over = fine(photograph(1)).astype(float), fine(photograph(2)).astype(float) / 3
+    over[:32] = under[:32] / 3 + 7
+    one, other = (x.reshape(8, 8, 8, 8).transpose(0, 2, 1, 3).reshape(64, 64) for x in (under, over))
+    other = other * np.sqrt(one.var(axis=1).sum() / other.var(axis=1).sum())
+    both = ((one - one.mean(axis=1, keepdims=True)) * (other - other.mean(axis=1, keepdims=True))).mean(axis=1)
+    agree = 2 * both / (one.var(axis=1) + other.var(axis=1))
+    shown = np.maximum(one.var(axis=1), other.var(axis=1)) >= 9
+    expected = [agree[shown].mean(), (agree[shown] >= 0.5).mean(), shown.mean()]
+    identity = np.array([1, 0, 0, 0, 1, 0], float)
+    np.testing.assert_allclose(differences.agreement(under, over, identity), expected, atol=1e-9)

@@ -19,7 +19,7 @@ from isch.errors import FileError, FormatError, InputError
 from isch.files import printable, reading
 from isch.photos import words
 from isch.photos.catalog import Item, State
-from isch.photos.fingerprint import from_squares, grey_square
+from isch.photos.fingerprint import from_squares, square
 
 GROUP = 32  # pictures that a thread reads in a row: each kind of work finds its code and tables still in the cache
 AHEAD = 4  # groups per core that are described while results are written
@@ -77,7 +77,7 @@ class Look(NamedTuple):
     """What is made of one file before all of a batch go through the network together."""
 
     item: Item
-    grey: NDArray[np.uint8]  # for the fingerprint
+    square: NDArray[np.uint8]  # for the fingerprint
     prepared: NDArray[np.uint8]  # for the network
 
 
@@ -91,7 +91,9 @@ def _describe(raw: Describer, jobs: list[Job]) -> list[Described | Unusable]:
 def _kept(raw: Describer, looks: list[Look]) -> list[Described]:
     batches = (looks[start : start + raw.batch_size] for start in range(0, len(looks), raw.batch_size))
     vectors = np.concatenate([raw._describe([look.prepared for look in batch]) for batch in batches])
-    prints = from_squares(np.stack([look.grey for look in looks]))
+    prints = from_squares(
+        np.stack([look.square for look in looks]), [(look.item.width, look.item.height) for look in looks]
+    )
     columns = zip(looks, unit_rows(vectors), prints, words.best(vectors), strict=True)
     return [Described(look.item, vector, known.tobytes(), labels) for look, vector, known, labels in columns]
 
@@ -106,7 +108,7 @@ def _look(job: Job, raw: Describer) -> Look | Unusable:
             image, known = with_facts(file, path, raw._side)
             file.seek(0)
             item = _item(job, path, hashlib.file_digest(file, "sha256").hexdigest(), known)
-        return Look(item, grey_square(image), raw._prepare(image))
+        return Look(item, square(image), raw._prepare(image))
     except (FileError, InputError) as error:
         read = isinstance(error, FormatError | InputError)
         return Unusable(job, str(error).removeprefix(f"{printable(path)}: "), read)

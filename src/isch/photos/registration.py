@@ -14,7 +14,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from isch.photos.phash import N_ORIENTATIONS
-from isch.photos.sampling import SIDES, add_moments, correlated, look, oriented, place
+from isch.photos.sampling import FINE, SIDES, add_moments, correlated, look, oriented, place
 
 LEAST_OVERLAP = 0.5
 EDGE = 16  # one pixel of so many along each side is left out: there lie the empty corners of turned pictures
@@ -45,7 +45,7 @@ class Space(NamedTuple):
 
 
 def space() -> Space:
-    return Space(np.zeros((9, SIDES[-1] ** 2)), np.zeros(3))
+    return Space(np.zeros((9, FINE**2)), np.zeros(3))
 
 
 @njit(cache=True, nogil=True)

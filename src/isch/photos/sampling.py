@@ -9,15 +9,17 @@ import math
 import numpy as np
 from numba import njit
 
-SIDES = (8, 16, 32)
+SIDES = (8, 16, 32)  # at which pictures are laid over each other
+FINE = 64  # at which they are then compared
 
 
 @njit(cache=True, nogil=True)
 def pyramid(thumbnail):  # type: ignore[no-untyped-def]
-    """The picture at 8, 16 and 32 pixels a side."""
-    large = thumbnail.astype(np.float64)
+    """The picture at 8, 16, 32 and 64 pixels a side."""
+    fine = thumbnail.astype(np.float64)
+    large = halved(fine)
     middle = halved(large)
-    return halved(middle), middle, large
+    return halved(middle), middle, large, fine
 
 
 @njit(cache=True, nogil=True)

@@ -14,9 +14,9 @@ MOST = 256  # twins of one picture for which its matches count too
 
 
 def stand_ins(matches: Matches, n: int) -> Rows:
-    """For each of n pictures the first of its twins, which stands for it; the picture itself if it has none.
+    """For each of n pictures the first of those like it, which may stand for it; the picture itself if there is none.
 
-    Twins are at most ``TWINS`` bits from the one that stands for them, so no chain of twins leads far away.
+    It is at most ``TWINS`` bits away, so no chain leads far away.
     """
     twins = matches.where(matches.distance <= TWINS)
     out: Rows = _first_of_each(twins.first, twins.second, n)
@@ -37,6 +37,14 @@ def between(matches: Matches, stands: Rows) -> Matches:
     one, other = stands[matches.first], stands[matches.second]
     pairs = Matches(np.minimum(one, other), np.maximum(one, other), matches.distance)
     return least(len(stands), [pairs.where(one != other)])
+
+
+def within(stands: Rows, most: int = MOST) -> Matches:
+    """Pairs of pictures for which the same one stands, each with at most so many before it; all at distance 0."""
+    order = np.argsort(stands, kind="stable")
+    _, place = _numbered(np.unique(stands, return_counts=True)[1])
+    second, back = _numbered(np.minimum(place, most))
+    return least(len(stands), [Matches(order[second - 1 - back], order[second], np.zeros(len(second), np.float32))])
 
 
 def spread(matches: Matches, stands: Rows) -> Matches:
