@@ -134,7 +134,7 @@ def test_duplicates_with_rules_and_exports(client: TestClient, library: Library)
     assert THREES in groups(client)
     assert FIVES in groups(client)
     three = next(g for g in found["groups"] if {i["name"] for i in g["items"]} == THREES)
-    assert (three["items"][three["keep"]]["name"], three["reason"]) == ("3.jpg", "pixels")
+    assert (three["items"][three["keep"]]["name"], three["reason"]) == ("3.jpg", "original")
     preferred = client.get("/api/duplicates", params={"rule": ["folder"], "folder": ["a"], **ALTERED}).json()
     assert all(g["items"][g["keep"]]["folder"] == "a" for g in preferred["groups"])
     rows = list(csv.DictReader(io.StringIO(client.get("/api/duplicates/export", params=ALTERED).text)))
@@ -282,3 +282,55 @@ def test_copies_go_to_the_trash_after_confirmation(
         assert "small copy of 3.jpg" not in by_name(client)
         assert (library.home / "trash.jsonl").read_text().count("small copy of 3.jpg") >= 1
         assert groups(client) == [FIVES]
+
+
+def test_what_went_to_the_trash_comes_back_step_by_step_also_after_a_restart(
+    own: tuple[Library, Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library, settings = own
+    strange = os.fsdecode(b"copy \xff of 3.png")  # no UTF-8
+    shutil.copy(library.folder / "small copy of 3.jpg", library.folder / strange)
+    library.update()
+    monkeypatch.setenv("XDG_DATA_HOME", str(library.folder.parent / "data"))
+    gone = library.folder.parent / "data" / "Trash" / "files"
+    gone.mkdir(parents=True)
+    monkeypatch.setattr("send2trash.send2trash", lambda path: shutil.move(path, gone))
+    token = {"x-page-token": settings.page_token}
+    with opened(library, settings) as client:
+        assert client.get("/api/trash").json() == {"steps": 0, "files": 0, "bytes": 0}
+        assert r"copy \xff of 3.png" in client.get("/api/duplicates/export", params=ALTERED).text
+        assert r"copy \\xff of 3.png" in client.get("/api/duplicates/export", params={**ALTERED, "format": "json"}).text
+        items = by_name(client)
+        for name in (r"copy \xff of 3.png", "small copy of 3.jpg"):
+            removal = {"give_up": [items[name]["id"]], "keep": [items["3.jpg"]["id"]]}
+            body = {"removals": [removal], "confirmed": 1, **ALTERED}
+            done = client.post("/api/trash", json=body, headers=token)
+            assert (done.status_code, done.json()["moved"]) == (200, 1)
+            assert done.json()["outcomes"][0]["path"].endswith(name)
+        assert done.json()["undoable"]["steps"] == 2
+        assert client.post("/api/trash/undo").status_code == 403
+        assert client.post("/api/trash/undo", headers=token).json()["undoable"]["steps"] == 1
+        assert os.listdir(gone) == [strange]
+    library.close()
+    with opened(Library(library.folder, library.home), settings) as client:
+        undone = client.post("/api/trash/undo", headers=token).json()
+        assert undone["undoable"] == {"steps": 0, "files": 0, "bytes": 0}
+        assert [one["moved"] for one in undone["outcomes"]] == [True]
+        assert (library.folder / strange).exists()
+        assert client.post("/api/trash/undo", headers=token).json()["outcomes"] == []
+        assert {*THREES, r"copy \xff of 3.png"} in groups(client, **ALTERED)
+
+
+def test_an_unrelated_picture_does_not_stand_for_another(
+    own: tuple[Library, Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library, settings = own
+    monkeypatch.setattr("send2trash.send2trash", os.remove)
+    with opened(library, settings) as client:
+        items = by_name(client)
+        removal = {"give_up": [items["0.jpg"]["id"]], "keep": [items["1.jpg"]["id"]]}
+        body = {"removals": [removal], "confirmed": 1}
+        done = client.post("/api/trash", json=body, headers={"x-page-token": settings.page_token}).json()
+        assert done["moved"] == 0
+        assert "is not a copy of it" in done["outcomes"][0]["reason"]
+        assert (library.folder / "b" / "0.jpg").exists()

@@ -55,7 +55,7 @@ Prune = Annotated[
 ]
 Keep = Annotated[
     list[str] | None,
-    typer.Option(help="Which copy to keep: pixels, format, bytes, oldest, folder; may be given several times."),
+    typer.Option(help="Which copy to keep: original, pixels, format, oldest, bytes, folder; in order of their weight."),
 ]
 
 

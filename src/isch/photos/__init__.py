@@ -15,9 +15,9 @@
 Fingerprints kept with another ``VERSION`` must be made again. Exact duplicates need no fingerprint:
 ``exact.content_hash(path)``, ``exact.same(hashes)``, ``exact.same_pixels(a, b)``.
 
-    from isch.photos.rules import Copy, keep                 # keep(copies, ["folder", "pixels"], folders=[...]).index
+    from isch.photos.rules import Copy, keep                 # keep(copies, ["folder", "original"], folders=[...]).index
     from isch.photos.decisions import Decisions              # .not_duplicates, .keep_all, .keep_one, .forget, .among
-    from isch.photos.trash import Listed, Removal, to_trash  # one Outcome for each file
+    from isch.photos.trash import Listed, Removal, Trash     # .discard and .undo: one Outcome for each file
 
 Decisions speak of content hashes; ``group_matches(..., apart=pairs of rows)`` takes those that are not duplicates.
 """

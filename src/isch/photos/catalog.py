@@ -9,6 +9,7 @@ from datetime import datetime
 from secrets import token_hex
 from typing import Any, NamedTuple
 
+from isch.describe.decoding.reader import Trait
 from isch.files import printable
 from isch.photos import words
 from isch.photos.database import Database
@@ -20,7 +21,11 @@ MOST = 2**53  # numbers are smaller
 _LOOKS = """
 CREATE TABLE IF NOT EXISTS looks (
     digest TEXT PRIMARY KEY, version INTEGER NOT NULL, share REAL NOT NULL, detail REAL NOT NULL, colour REAL NOT NULL,
-    step INTEGER NOT NULL
+    quality INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS enlargements (
+    small TEXT NOT NULL, large TEXT NOT NULL, version INTEGER NOT NULL, enlarged INTEGER NOT NULL,
+    PRIMARY KEY (small, large)
 ) WITHOUT ROWID;
 """
 _UPGRADES = {  # what makes a file of one version one of the next
@@ -97,7 +102,7 @@ class Look(NamedTuple):
     share: float  # of the picture that lies inside its borders
     detail: float  # the finest detail, as a share of what so many pixels can show
     colour: float  # how colourful it is, 0 for grey
-    step: int  # quantisation steps of an earlier JPEG that are still seen; 0: none
+    quality: int  # of the JPEG it is or once was, 1 to 100, by what is still seen of it; 0: nothing
 
 
 @dataclass(frozen=True)
@@ -229,16 +234,35 @@ class Catalog(Database):
         """(id, fingerprint) of all pictures."""
         return self._all("SELECT id, fingerprint FROM items")
 
+    def having(self, trait: Trait) -> set[int]:
+        """The pictures with a trait."""
+        return {number for (number,) in self._all("SELECT id FROM items WHERE traits & ?", [int(trait)])}
+
     def looks(self, digests: Sequence[str], version: int) -> dict[str, Look]:
         """What was kept of the pixels of some contents, as this version measures them."""
-        sql = f"SELECT digest, share, detail, colour, step FROM looks WHERE version = {version} AND digest IN"
-        return {digest: Look(*values) for digest, *values in self._each(sql, digests)}
+        sql = f"SELECT digest, share, detail, colour, quality FROM looks WHERE version = {version} AND digest IN"
+        found = {digest: Look(*values) for digest, *values in self._each(sql, digests)}
+        if not all(type(value) in (int, float) for seen in found.values() for value in seen):
+            raise self.damaged("what was seen of a picture is no number")
+        return found
 
     def keep_looks(self, looks: Mapping[str, Look], version: int) -> None:
         """Store what the pixels of some contents tell."""
         with self.changing() as connection:
             rows = [(digest, version, *look) for digest, look in looks.items()]
             connection.executemany("INSERT OR REPLACE INTO looks VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+    def enlarged(self, small: str, large: str, version: int) -> bool | None:
+        """Whether one content is an enlargement of another; None if that was not looked at."""
+        sql = "SELECT enlarged FROM enlargements WHERE small = ? AND large = ? AND version = ?"
+        found = self._all(sql, [small, large, version])
+        return bool(found[0][0]) if found else None
+
+    def keep_enlarged(self, small: str, large: str, version: int, enlarged: bool) -> None:
+        """Store whether one content is an enlargement of another."""
+        with self.changing() as connection:
+            row = [small, large, version, int(enlarged)]
+            connection.execute("INSERT OR REPLACE INTO enlargements VALUES (?, ?, ?, ?)", row)
 
     def revision(self) -> str:
         """A text that changes whenever pictures are added, changed or removed."""

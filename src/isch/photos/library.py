@@ -10,7 +10,7 @@ and are, where they are damaged. What is read from them may come from a stranger
 
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,6 +112,20 @@ class Library:
     def notices(self) -> list[str]:
         """What the user should know of the state of the library, a sentence each."""
         return [*self._mended, *self._noticed]
+
+    def forget(self, numbers: Sequence[int], wait: float = 0) -> None:
+        """Forget pictures whose files the user moved away, without a look at the folder.
+
+        Raises
+        ------
+        LockedError
+            Another process, or another thread, works on the library for longer than ``wait`` seconds.
+        """
+        with self._locked(wait):
+            self.catalog.remove(numbers)  # if the process ends here, the next update sees that the index has more
+            if (index := self.index) is not None:
+                with self.trusting():
+                    index.delete(numbers, missing_ok=True)
 
     def away(self, paths: Iterable[str]) -> None:
         """These files were moved away by us, so that it is no surprise that they are gone."""

@@ -1,25 +1,40 @@
-"""Copies of pictures go to the system's trash, never further, and a log says where each went.
+"""Copies of pictures go to the system's trash, never further; a log says where each went, so that it can come back.
 
-    outcomes = to_trash([Removal(give_up=[second], keep=[first])], log=folder / "trash.jsonl")
+    trash = Trash(folder, log=data / "trash.jsonl")          # the folder of the pictures
+    with trash.alone():                                      # one at a time, in all threads and processes
+        outcomes = trash.discard([Removal(give_up=[second], keep=[first])])
+    trash.undo()                                             # brings back what the last step moved
 
-The caller has asked the user. A file is moved only if it has not changed since it was listed, and only while another
-copy that is to be kept exists unchanged. A file that cannot be moved stays where it is, and its outcome says why; the
-others are still moved. The log has one JSON object per line: what is about to be moved, then what happened to it.
+The caller has asked the user. A file is moved only if it lies in the folder and has not changed since it was listed,
+and only while another file that is to be kept, no link to it, exists unchanged. A file that cannot be moved stays where
+it is, and its outcome says why; the others are still moved.
+
+The log has one JSON object per line: what is about to be moved, then what happened to it. One thing cannot be
+prevented: the system's trash takes a path, so a folder that somebody replaces within microseconds, between the last
+check and the move, leads it to another file. That file can be restored from the trash.
 """
 
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, TextIO
 
-from isch.errors import FileError, IschError, require
-from isch.files import printable
+from isch.errors import FileError, require
+from isch.files import printable, reading
+from isch.locks import locked
+from isch.photos import below
+from isch.photos.below import Held, Refused
+from isch.photos.bin import restored, whereabouts
 from isch.photos.exact import content_hash
+
+PATIENCE = 60.0  # seconds to wait for others who are moving pictures
+LATEST = 1e11  # seconds since 1970: what comes later is no time
 
 
 @dataclass(frozen=True)
@@ -58,126 +73,235 @@ class Outcome:
     reason: str | None = None
 
 
+@dataclass(frozen=True)
+class Step:
+    """What was moved together and can come back together."""
+
+    name: str
+    at: float  # seconds since 1970
+    entries: list[dict[str, Any]]  # of the log, one for each file
+
+
 Move = Callable[[str], object]
 
 
-def to_trash(removals: Sequence[Removal], log: str | os.PathLike[str], move: Move | None = None) -> list[Outcome]:
-    """Move copies of pictures to the trash.
+class Trash:
+    """The way to the system's trash, and back, for the files below one folder.
 
     Parameters
     ----------
-    removals : for each group, what to give up and what is kept
+    top : the folder; files elsewhere are never moved, and neither are those reached through a link in it
     log : a file of JSON lines, which grows; nothing is moved if it cannot be written
     move : what moves one file; send2trash by default
-
-    Returns
-    -------
-    list of Outcome
-        One for each file to give up, in order.
-
-    Raises
-    ------
-    FileError
-        The log cannot be written.
-    MissingExtra
-        send2trash is not installed.
     """
-    mover = move if move is not None else require("send2trash", "photos").send2trash
-    given_up = {os.path.realpath(file.path) for removal in removals for file in removal.give_up}
-    outcomes = []
-    with _log(log) as record:
-        for removal in removals:
-            kept = [file for file in removal.keep if os.path.realpath(file.path) not in given_up]
-            outcomes += [_give_up(file, kept, mover, record) for file in removal.give_up]
-    return outcomes
+
+    def __init__(self, top: str | os.PathLike[str], log: str | os.PathLike[str], move: Move | None = None) -> None:
+        self.top = os.path.abspath(top)
+        self.log = Path(log)
+        self._move = move
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep others, in any thread or process, from moving pictures of this library meanwhile.
+
+        Raises
+        ------
+        LockedError
+            Somebody else is still moving pictures after a minute.
+        """
+        with locked(self.log.with_name("trash.lock"), PATIENCE, "is moving pictures to the trash"):
+            yield
+
+    def discard(self, removals: Sequence[Removal], step: str | None = None) -> list[Outcome]:
+        """Move copies to the trash; to be called with the trash ``alone``.
+
+        Parameters
+        ----------
+        removals : for each group, what to give up and what is kept
+        step : the name of the step that these belong to, if it has begun already
+
+        Returns
+        -------
+        list of Outcome
+            One for each file to give up, in order.
+
+        Raises
+        ------
+        FileError
+            The log cannot be written.
+        MissingExtra
+            send2trash is not installed.
+        """
+        mover = self._move if self._move is not None else require("send2trash", "photos").send2trash
+        given_up = {os.path.realpath(file.path) for removal in removals for file in removal.give_up}
+        outcomes = []
+        with _writing(self.log, step or token_hex(8)) as record:
+            for removal in removals:
+                kept = [file for file in removal.keep if os.path.realpath(file.path) not in given_up]
+                outcomes += [self._give_up(file, kept, mover, record) for file in removal.give_up]
+        return outcomes
+
+    def steps(self) -> list[Step]:
+        """The steps that can be undone, the last one at the end."""
+        return _steps(_read(self.log))
+
+    def undo(self) -> list[Outcome]:
+        """Bring back what the last step moved, to where it was unless something else is there; nothing is replaced.
+
+        Returns
+        -------
+        list of Outcome
+            One for each file; ``moved`` if it is back. Empty if there is nothing to undo.
+        """
+        with self.alone():
+            steps = self.steps()
+            if not steps:
+                return []
+            last = steps[-1]
+            with _writing(self.log, last.name) as record:
+                outcomes = [self._bring_back(entry, record) for entry in reversed(last.entries)]
+                record(event="undone")
+            return outcomes
+
+    def _give_up(self, file: Listed, kept: Sequence[Listed], move: Move, record: Callable[..., None]) -> Outcome:
+        about = partial(Outcome, file.path, file.bytes, file.content)
+        try:
+            with self._unchanged(file) as held, self._another(held, kept) as other:
+                inode = {"device": held.info.st_dev, "inode": held.info.st_ino}
+                record(event="moving", path=file.path, bytes=file.bytes, content=file.content, **inode)
+                other.check()
+                held.check()
+                outcome = about(moved=True, to=_moved(held, move))
+        except Refused as refusal:
+            outcome = about(moved=False, reason=str(refusal))
+        record(event="moved" if outcome.moved else "refused", **asdict(outcome))
+        return outcome
+
+    @contextmanager
+    def _unchanged(self, file: Listed, given: Held | None = None) -> Iterator[Held]:
+        """The file as it was listed, open: one that is given up, or one that is kept in place of ``given``."""
+        with below.held(self.top, file.path) as held:
+            if given is not None and held.inode == given.inode:
+                raise Refused("it is the same file under another name, so giving it up saves nothing")
+            held.claim(alone=given is None)
+            if (held.info.st_size, held.info.st_mtime_ns) != (file.bytes, file.modified_ns):
+                raise Refused("it has changed since it was listed")
+            if held.content() != file.content:
+                raise Refused("its content has changed since it was listed")
+            yield held
+
+    @contextmanager
+    def _another(self, given: Held, kept: Sequence[Listed]) -> Iterator[Held]:
+        """A copy that is kept, open and unchanged."""
+        reasons = []
+        with ExitStack() as stack:
+            for file in kept:
+                try:
+                    held = stack.enter_context(self._unchanged(file, given))
+                except Refused as refusal:
+                    reasons.append(f"{printable(file.path)}, which is to be kept: {refusal}")
+                else:
+                    yield held
+                    return
+        why = f"it may be the last copy: {reasons[0]}" if reasons else "it is the last copy: no other one is kept"
+        raise Refused(why)
+
+    def _bring_back(self, entry: dict[str, Any], record: Callable[..., None]) -> Outcome:
+        path = str(entry["path"])
+        about = partial(Outcome, path, int(entry["bytes"]), str(entry["content"]))
+        try:
+            restored(self.top, path, entry)
+            outcome = about(moved=True, to=path)
+        except Refused as refusal:
+            outcome = about(moved=False, reason=str(refusal))
+        record(event="restored" if outcome.moved else "stayed", **asdict(outcome))
+        return outcome
 
 
-def _give_up(file: Listed, kept: Sequence[Listed], move: Move, record: Callable[..., None]) -> Outcome:
-    about = partial(Outcome, file.path, file.bytes, file.content)
-    reason = difference(file) or _nothing_left(kept)
-    if reason is not None:
-        outcome = about(moved=False, reason=reason)
-    else:
-        record(event="moving", path=file.path, bytes=file.bytes, content=file.content)
-        reason, to = _moved(file.path, move)
-        outcome = about(moved=reason is None, to=to, reason=reason)
-    record(event="moved" if outcome.moved else "refused", **asdict(outcome))
-    return outcome
-
-
-def _moved(path: str, move: Move) -> tuple[str | None, str | None]:
-    """(why it failed, where the file went)."""
-    before = os.lstat(path)
+def _moved(held: Held, move: Move) -> str | None:
+    """Move a file; where it went, if that is known."""
     try:
-        move(os.path.abspath(path))
+        move(held.path)
     except Exception as error:  # every desktop's trash fails in its own way
-        return f"the trash did not take it ({getattr(error, 'strerror', None) or error})", None
-    if os.path.lexists(path):
-        return "the trash did not take it, and gave no reason", None
-    return None, whereabouts(path, before)
+        raise Refused(f"the trash did not take it ({getattr(error, 'strerror', None) or error})") from None
+    if os.path.lexists(held.path):
+        raise Refused("the trash did not take it, and gave no reason")
+    return whereabouts(held.path, held.inode, held.info.st_size)
 
 
-def difference(file: Listed) -> str | None:
-    """Why a file is no longer the one that was listed; None if it is."""
-    try:
-        info = os.stat(file.path)
-        if (info.st_size, info.st_mtime_ns) != (file.bytes, file.modified_ns):
-            return "it has changed since it was listed"
-        if content_hash(file.path) != file.content:
-            return "its content has changed since it was listed"
-    except (OSError, ValueError) as error:
-        return f"it cannot be read ({error if isinstance(error, IschError) else getattr(error, 'strerror', error)})"
-    return None
+def _steps(lines: Sequence[dict[str, Any]]) -> list[Step]:
+    """What the lines of a log leave to undo."""
+    steps: dict[str, Step] = {}
+    for line in lines:
+        name, event = line.get("step"), line.get("event")
+        if not isinstance(name, str):
+            continue
+        step = steps.get(name) or Step(name, float(line["at"]), [])
+        if event == "moving" or name not in steps:
+            steps.pop(name, None)
+            steps[name] = step  # a step that goes on is the last one
+        known = [entry for entry in step.entries if entry["path"] == line.get("path")]
+        if event == "moving":
+            step.entries.append(line)
+        elif event == "moved" and known:
+            known[-1].update(to=line.get("to"))
+        elif event in ("refused", "restored") and known:
+            step.entries.remove(known[-1])
+        elif event == "undone":
+            del steps[name]
+    return [step for step in steps.values() if step.entries]
 
 
-def _nothing_left(kept: Sequence[Listed]) -> str | None:
-    """Why the picture would be lost; None if a copy to keep is there unchanged."""
-    if not kept:
-        return "it is the last copy: no other copy of the picture is kept"
-    reasons = [difference(file) for file in kept]
-    if None in reasons:
-        return None
-    return f"it may be the last copy: of {printable(kept[0].path)}, which is to be kept, {reasons[0]}"
-
-
-def whereabouts(path: str, before: os.stat_result) -> str | None:
-    """Where a file that lay at ``path`` is in one of the trash folders of freedesktop.org; None if in none."""
-    for folder in _trash_folders(path):
-        for entry in _entries(folder):
-            if entry.inode() == before.st_ino and entry.stat(follow_symlinks=False).st_dev == before.st_dev:
-                return entry.path
-    return None
-
-
-def _trash_folders(path: str) -> Iterator[str]:
-    home = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
-    yield os.path.join(home, "Trash", "files")
-    mount = os.path.realpath(os.path.dirname(path))
-    while not os.path.ismount(mount):
-        mount = os.path.dirname(mount)
-    user = str(os.getuid()) if hasattr(os, "getuid") else ""
-    yield os.path.join(mount, ".Trash", user, "files")
-    yield os.path.join(mount, f".Trash-{user}", "files")
-
-
-def _entries(folder: str) -> Iterable[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as found:
-            return list(found)
-    except OSError:
+def _read(log: Path) -> list[dict[str, Any]]:
+    """The lines of the log; one that a crash cut short, or that was damaged, is left out."""
+    if not os.path.lexists(log):
         return []
+    with reading(log) as file:
+        text = file.read().decode("utf-8", "replace")
+    lines = []
+    for line in text.split("\n"):
+        with suppress(ValueError, RecursionError):
+            found = json.loads(line)
+            if isinstance(found, dict) and _is_sound(found):
+                lines.append(found)
+    return lines
+
+
+def _is_sound(line: dict[str, Any]) -> bool:
+    """Whether a line has what its event needs."""
+    at = line.get("at")
+    if not isinstance(at, int | float) or not 0 <= at < LATEST:
+        return False
+    if line.get("event") not in ("moving", "moved", "refused", "restored"):
+        return True
+    texts = all(isinstance(line.get(name), str) and "\0" not in line[name] for name in ("path", "content"))
+    return texts and isinstance(line.get("bytes"), int)
 
 
 @contextmanager
-def _log(path: str | os.PathLike[str]) -> Iterator[Callable[..., None]]:
-    """A function that adds a line to the log, on disk before it returns."""
+def _writing(path: Path, step: str) -> Iterator[Callable[..., None]]:
+    """A function that adds a line about a step to the log, on disk before it returns."""
     try:
-        with Path(path).open("a", encoding="utf-8") as file:
-            yield lambda **values: _append(file, {"at": round(time.time(), 3), **values})
+        with open(path, "a+", encoding="utf-8", errors="replace", opener=_no_link) as file:
+            _end_line(file)
+            yield lambda **values: _append(file, {"at": round(time.time(), 3), "step": step, **values})
     except OSError as error:
         if isinstance(error, FileError):
             raise
         raise FileError(f"{printable(path)}: the log of the trash cannot be written ({error.strerror})") from error
+
+
+def _no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
+
+
+def _end_line(file: TextIO) -> None:
+    """Begin a new line after one that a crash cut short."""
+    end = file.seek(0, os.SEEK_END)
+    if end:
+        file.seek(end - 1)
+        if file.read(1) != "\n":
+            file.write("\n")
 
 
 def _append(file: TextIO, values: dict[str, Any]) -> None:

@@ -6,16 +6,19 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, HTTPException, Query, Response
 from fastapi.responses import JSONResponse
 
+from isch.files import printable
 from isch.photos.duplicates import Group, Preference, as_csv
 from isch.photos.matching import DEFAULT, Setting
 from isch.photos.rules import DEFAULT as RULES
+from isch.photos.trash import Outcome
 from isch.web import schemas
+from isch.web.context import Context
 from isch.web.depends import MAX_TEXT, OwnPage, Shared
 
 router = APIRouter()
 
 Closeness = Annotated[Setting, Query(description="Which copies belong together.")]
-Rules = Annotated[list[Literal["folder", "pixels", "format", "bytes", "oldest"]], Query(max_length=5)]
+Rules = Annotated[list[Literal["folder", "original", "pixels", "format", "oldest", "bytes"]], Query(max_length=6)]
 Folders = Annotated[list[Annotated[str, Query(max_length=MAX_TEXT)]], Query(max_length=20)]
 
 
@@ -69,13 +72,42 @@ def trash(wanted: schemas.Trash, shared: Shared) -> schemas.Trashed:
     count = sum(len(removal.give_up) for removal in wanted.removals)
     if count != wanted.confirmed:
         raise HTTPException(400, f"{count} files would go to the trash, but {wanted.confirmed} were confirmed")
-    outcomes = shared.duplicates.trash([(removal.give_up, removal.keep) for removal in wanted.removals])
+    plan = [(removal.give_up, removal.keep) for removal in wanted.removals]
+    return _told(shared, shared.duplicates.trash(plan, wanted.closeness, wanted.step))
+
+
+@router.get("/api/trash")
+def undoable(shared: Shared) -> schemas.Undoable:
+    """What the next undo would bring back from the trash."""
+    return _undoable(shared)
+
+
+@router.post("/api/trash/undo", dependencies=[OwnPage])
+def undo(shared: Shared) -> schemas.Trashed:
+    """Bring back what the last step moved to the trash; again, the step before."""
+    return _told(shared, shared.duplicates.undo())
+
+
+def _told(shared: Context, outcomes: Sequence[Outcome]) -> schemas.Trashed:
     shown = [
-        schemas.Outcome(path=one.path, bytes=one.bytes, moved=one.moved, to=one.to, reason=one.reason)
+        schemas.Outcome(
+            path=printable(one.path),
+            bytes=one.bytes,
+            moved=one.moved,
+            to=None if one.to is None else printable(one.to),
+            reason=None if one.reason is None else printable(one.reason),
+        )
         for one in outcomes
     ]
     moved = [one for one in outcomes if one.moved]
-    return schemas.Trashed(moved=len(moved), bytes=sum(one.bytes for one in moved), outcomes=shown)
+    total = sum(one.bytes for one in moved)
+    return schemas.Trashed(moved=len(moved), bytes=total, outcomes=shown, undoable=_undoable(shared))
+
+
+def _undoable(shared: Context) -> schemas.Undoable:
+    steps = shared.duplicates.bin.steps()
+    last = steps[-1].entries if steps else []
+    return schemas.Undoable(steps=len(steps), files=len(last), bytes=sum(entry["bytes"] for entry in last))
 
 
 def _groups(shared: Shared, closeness: str, rules: Sequence[str], folders: Sequence[str]) -> list[Group]:

@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
+from isch.photos.matching import DEFAULT, Setting
+
 Number = Annotated[int, Field(ge=0, le=2**53)]
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
@@ -141,6 +143,8 @@ class Trash(BaseModel):
 
     removals: Annotated[list[Removal], Field(min_length=1, max_length=10_000)]
     confirmed: int
+    closeness: Setting = Field(DEFAULT, description="The setting at which the copies were shown.")
+    step: str | None = Field(None, pattern="^[0-9a-f]{16}$", description="Equal for requests that are undone together.")
 
 
 class Outcome(BaseModel):
@@ -153,12 +157,21 @@ class Outcome(BaseModel):
     reason: str | None
 
 
+class Undoable(BaseModel):
+    """What the next undo brings back."""
+
+    steps: int = Field(description="How many steps can be undone, one after the other.")
+    files: int = Field(description="Files of the last step.")
+    bytes: int
+
+
 class Trashed(BaseModel):
-    """What became of all files."""
+    """What became of all files: moved to the trash, or brought back from it."""
 
     moved: int
     bytes: int
     outcomes: list[Outcome]
+    undoable: Undoable
 
 
 class Problem(BaseModel):
