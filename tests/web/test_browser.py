@@ -47,7 +47,10 @@ class Server:
             "0",
         ]
         self._process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, env={**os.environ, "XDG_CACHE_HOME": str(home.parent / "cache")}
+            command,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **{name: str(home.parent / name) for name in ("XDG_CACHE_HOME", "XDG_DATA_HOME")}},
         )
         assert self._process.stdout is not None
         for line in self._process.stdout:
@@ -280,9 +283,12 @@ def test_duplicates_decisions_and_a_restart(browser: Any, tmp_path: Path) -> Non
         other = page.locator(".group", has=page.locator(".name", has_text="small copy"))
         other.get_by_role("button", name="Not duplicates").click()
         until(page, "() => document.querySelectorAll('.group').length === 1")
+        assert page.is_disabled("#trash")  # nothing is chosen yet
+        page.locator(".group input[type=checkbox]").check()
         page.click("#trash")
         page.wait_for_selector("#really")
         assert "1 file" in page.inner_text("#dialog-title")
+        assert page.locator("#dialog .seen img").count() == 1
         page.keyboard.press("Escape")
     first.stop(signal.SIGKILL)
     second = Server(folder, home)
@@ -293,6 +299,41 @@ def test_duplicates_decisions_and_a_restart(browser: Any, tmp_path: Path) -> Non
         assert page.locator(".group").count() == 1
         assert "you chose" in page.inner_text(".group h2")
     assert second.stop() == 0
+
+
+def test_chosen_groups_go_to_the_trash_and_come_back(browser: Any, tmp_path: Path) -> None:
+    folder = make_pictures(tmp_path / "pictures")
+    for i in range(25):
+        drawing(100 + i).save(folder / f"one {i}.png")
+        drawing(100 + i).save(folder / f"two {i}.bmp")
+    server = Server(folder, tmp_path / "home")
+    before = {path.name for path in folder.rglob("*.*")}
+    for page in visited(browser, server):
+        page.check("input[value=same]")
+        until(page, "() => document.querySelectorAll('.group').length >= 25")
+        first = page.locator(".group", has=page.locator(".name", has_text="one 3.png"))
+        first.locator("input[type=checkbox]").check()
+        assert "Move 1 spare copy" in page.inner_text("#trash")
+        assert page.evaluate("document.querySelector('#every').indeterminate")
+        page.check("#every")
+        page.click("#trash")
+        page.wait_for_selector("#really")
+        assert page.locator("#dialog .seen img").count() == 20
+        assert "more file" in page.inner_text("#dialog")
+        page.click("#really")
+        page.wait_for_selector("#undo:visible", state="attached")
+        until(page, "() => document.querySelector('#dialog-title').textContent === 'Moved to the trash'")
+        assert len({path.name for path in folder.rglob("*.*")}) <= len(before) - 25
+        page.keyboard.press("Escape")
+    assert server.stop() == 0
+    again = Server(folder, tmp_path / "home")
+    for page in visited(browser, again):
+        page.click("#undo")
+        until(page, "() => document.querySelector('#dialog-title')?.textContent === 'Back where they were'")
+        assert {path.name for path in folder.rglob("*.*")} == before
+        until(page, "() => document.querySelectorAll('.group').length >= 25")
+        assert page.is_hidden("#undo")
+    assert again.stop() == 0
 
 
 def visited(browser: Any, server: Server) -> Iterator[Any]:

@@ -31,6 +31,7 @@ from isch.photos.trash import Listed, Outcome, Removal, Trash
 
 Plan = Sequence[tuple[Sequence[int], Sequence[int]]]
 UPDATE_SECONDS = 5.0  # to wait for an update under way after files went to the trash
+DESCRIBE_SECONDS = 60.0  # to wait for one after files came back: they are looked at again
 
 
 @dataclass(frozen=True)
@@ -153,8 +154,8 @@ class Duplicates:
     def undo(self) -> list[Outcome]:
         """Bring back what the last step moved to the trash; one outcome for each file, none if there is no step."""
         outcomes = self.bin.undo()
-        with suppress(LockedError):
-            self._library.update(UPDATE_SECONDS)
+        with suppress(LockedError):  # those who work on the library for so long will see the files
+            self._library.update(DESCRIBE_SECONDS)
         return outcomes
 
     def _asked(self, plan: Plan, closeness: str) -> list[tuple[int, Removal | Outcome]]:

@@ -21,7 +21,7 @@ from isch.errors import IschError, require
 from isch.files import reading
 from isch.photos import borders
 from isch.photos.catalog import Catalog, Item, Look
-from isch.photos.fingerprint import SIDE, grey_square
+from isch.photos.fingerprint import SIDE, square
 
 VERSION = 1  # raise it when pictures are measured differently
 TILE = 256  # pixels a side of the parts of a picture that are looked at
@@ -130,7 +130,7 @@ def look(picture: Image) -> Look:
 
 def _inside(picture: Image) -> Image:
     """The part of a picture inside borders that somebody added: those are plain, a dark background is not."""
-    top, bottom, left, right = borders.content(grey_square(picture)) / np.float64(SIDE)
+    top, bottom, left, right = borders.content(np.rint(grey(square(picture))).astype(np.uint8)) / np.float64(SIDE)
     height, width = picture.shape[:2]
     rows = [round(top * height), round(bottom * height)]
     columns = [round(left * width), round(right * width)]

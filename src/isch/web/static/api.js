@@ -36,7 +36,9 @@ export const health = () => ask("/api/health");
 export const duplicates = (wanted) => ask(`/api/duplicates?${query(wanted)}`);
 export const exported = (wanted, format) => `/api/duplicates/export?${query({ ...wanted, format })}`;
 export const decide = (decision) => change("/api/decisions", decision);
-export const trash = (removals, confirmed) => change("/api/trash", { removals, confirmed });
+export const trash = (wanted) => change("/api/trash", wanted);
+export const undoable = () => ask("/api/trash");
+export const undo = () => change("/api/trash/undo", {});
 
 export function search(file, filter, k) {
   const body = new FormData();

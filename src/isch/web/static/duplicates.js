@@ -1,40 +1,45 @@
-// Groups of copies: how near, which to keep, what was decided, and the trash.
+// Groups of copies: how near, which to keep, what was decided, which are chosen, the trash and the way back.
 
 import * as api from "./api.js";
 import { show } from "./code.js";
 import { count, day, find, make, picture, say, size } from "./dom.js";
 
-const RULES = { folder: "preferred folder", pixels: "most pixels", format: "RAW, HEIC, then JPEG", bytes: "largest file", oldest: "oldest" };
-const CLOSENESS = { identical: "identical", same: "the same picture", altered: "altered copies" };
-const MEANING = { identical: "The same pixels.", same: "Also resized, recompressed, or in another format.", altered: "Also cropped, filtered, framed, mirrored, or a screenshot." };
+const RULES = { folder: "preferred folder", original: "the original", pixels: "most pixels", format: "best format", oldest: "oldest", bytes: "largest file" };
+const HINTS = { original: "From a camera, not edited since, not enlarged, framed or saved again, taken first", format: "RAW, HEIC of a camera, JPEG; a clearly lower quality comes last", oldest: "The date of the camera, else of the file" };
+const WEIGHTS = ["original", "pixels", "format", "oldest", "bytes"];
+const CLOSENESS = { identical: "Identical", same: "The same picture", altered: "Altered copies" };
+const MEANING = { identical: "The same file, or the same pixels in another file.", same: "Also resized, recompressed, in another format, or turned as the camera was held.", altered: "Also cropped, filtered, framed, mirrored or watermarked, and screenshots. Look closely before you move these." };
 const STEP = 50; // groups drawn at a time
 const MOST = 200; // groups in one request
+const SEEN = 20; // pictures in the question
 
 export class DuplicatesView {
   constructor(facets) {
     this.facets = facets;
-    this.wanted = { closeness: localStorage.getItem("closeness") in CLOSENESS ? localStorage.getItem("closeness") : undefined, rule: saved("rules", ["pixels", "format", "bytes", "oldest"]), folder: saved("folders", []) };
+    this.wanted = { closeness: localStorage.getItem("closeness") in CLOSENESS ? localStorage.getItem("closeness") : undefined, rule: rules(), folder: saved("folders", []) };
     this.groups = [];
+    this.chosen = new Map(); // the groups to clean up, also those not drawn yet
+    this.back = make("section", { className: "back", "aria-label": "Undo", hidden: true });
     this.list = make("div", {});
     this.bar = make("div", { className: "bar" });
   }
 
   async attach(parent) {
-    parent.append(this.panel(), this.list, this.bar);
-    await this.load();
+    parent.append(this.panel(), this.back, this.list, this.bar);
+    await Promise.all([this.load(), api.undoable().then((found) => this.offer(found)).catch(() => {})]);
   }
 
   detach() { this.gone = true; }
 
   panel() {
     this.choices = Object.keys(CLOSENESS).map((name) => make("input", { type: "radio", name: "closeness", value: name, onchange: () => this.change({ closeness: name }) }));
-    this.meaning = make("p", { className: "hint" });
     this.order = make("ol", { className: "rules", "aria-label": "Rules for the copy to keep, the weightiest first" });
     this.drawRules();
     const folder = make("select", { id: "preferred", onchange: () => this.prefer(folder.value) }, make("option", { value: "" }, "none"),
       ...this.facets.folders.map(({ value }) => make("option", { value, selected: this.wanted.folder[0] === value }, value)));
     return make("section", { className: "panel", "aria-label": "What counts as a duplicate" },
-      make("fieldset", {}, make("legend", {}, "Find"), ...this.choices.map((choice) => make("label", {}, choice, " ", CLOSENESS[choice.value])), this.meaning),
+      make("fieldset", { className: "settings" }, make("legend", {}, "Find"), ...this.choices.map((choice) => make("label", { className: "setting" }, choice,
+        make("span", {}, make("b", {}, CLOSENESS[choice.value]), make("small", {}, MEANING[choice.value]))))),
       make("fieldset", {}, make("legend", {}, "Keep"), this.order),
       make("div", { className: "row" }, make("label", {}, "Preferred folder ", folder),
         make("a", { className: "button", id: "csv", download: "duplicates.csv" }, "Save as CSV"),
@@ -44,11 +49,10 @@ export class DuplicatesView {
   // The server says how near is meant where the user has not said.
   tell() {
     for (const choice of this.choices) choice.checked = choice.value === this.found.closeness;
-    this.meaning.textContent = MEANING[this.found.closeness];
   }
 
   drawRules() {
-    this.order.replaceChildren(...this.wanted.rule.map((rule, i) => make("li", {}, RULES[rule],
+    this.order.replaceChildren(...this.wanted.rule.map((rule, i) => make("li", { title: HINTS[rule] }, RULES[rule],
       make("button", { type: "button", "aria-label": `${RULES[rule]}: earlier`, disabled: i === 0, onclick: () => this.move(i, -1) }, "↑"),
       make("button", { type: "button", "aria-label": `${RULES[rule]}: later`, disabled: i === this.wanted.rule.length - 1, onclick: () => this.move(i, 1) }, "↓"))));
   }
@@ -67,6 +71,7 @@ export class DuplicatesView {
   }
 
   change(values) {
+    if (values.closeness) this.chosen.clear();
     this.wanted = { ...this.wanted, ...values };
     if (this.wanted.closeness !== undefined) localStorage.setItem("closeness", this.wanted.closeness);
     localStorage.setItem("rules", JSON.stringify(this.wanted.rule));
@@ -84,6 +89,8 @@ export class DuplicatesView {
       if (this.gone || asked !== this.wanted) return;
       this.found = found;
       this.groups = found.groups;
+      for (const group of this.groups) if (this.chosen.has(key(group))) this.chosen.set(key(group), group);
+      if (!found.total) this.chosen.clear();
       this.tell();
       this.draw();
     } catch (error) { say(error.message, true); }
@@ -110,23 +117,57 @@ export class DuplicatesView {
     const { total, pictures, savings } = this.found;
     say(total ? `${count(total, "group")}, ${count(pictures, "picture")}; ${size(savings)} in spare copies` : "No duplicates at this setting.");
     this.list.replaceChildren(...this.groups.map((group) => this.card(group)));
-    if (!total) this.list.append(make("p", { className: "empty" }, "There are no such copies. The next setting finds copies that differ more."));
+    if (!total) this.list.append(make("p", { className: "empty" }, this.found.closeness === "altered" ? "There are no copies here." : "There are no such copies. The next setting finds copies that differ more."));
     if (this.groups.length < total) this.list.append(make("button", { type: "button", onclick: () => this.more() }, `Show more of ${count(total, "group")}`));
-    this.bar.replaceChildren(...(total ? [make("button", { type: "button", className: "danger", id: "trash", onclick: () => this.confirm().catch((error) => say(error.message, true)) },
-      `Move ${copies(pictures - total)} to the trash …`),
-    make("span", {}, `${size(savings)} in ${count(total, "group")}. Nothing is deleted: files go to the system's trash.`)] : []));
+    this.every = make("input", { type: "checkbox", id: "every", onchange: () => this.chooseAll(this.every.checked).catch((error) => say(error.message, true)) });
+    this.go = make("button", { type: "button", className: "danger", id: "trash", onclick: () => this.confirm() });
+    this.sum = make("span", { "aria-live": "polite" });
+    this.bar.replaceChildren(...(total ? [make("label", { className: "check" }, this.every, total === 1 ? "Choose the group" : `Choose all ${count(total, "group")}`), this.go, this.sum] : []));
+    if (total) this.count();
+  }
+
+  // How much is chosen.
+  count() {
+    const groups = [...this.chosen.values()];
+    const spare = groups.flatMap(spareOf);
+    this.every.checked = groups.length === this.found.total;
+    this.every.indeterminate = groups.length > 0 && !this.every.checked;
+    this.go.disabled = !spare.length;
+    this.go.textContent = spare.length ? `Move ${copies(spare.length)} to the trash …` : "Move to the trash …";
+    this.sum.textContent = spare.length ? `${size(sum(spare))} in ${count(groups.length, "group")}. Nothing is deleted, and you can undo it.` : "Choose groups whose spare copies go to the system's trash.";
+  }
+
+  async chooseAll(all) {
+    this.chosen.clear();
+    if (all) for (const group of await this.all()) this.chosen.set(key(group), group);
+    for (const box of this.list.querySelectorAll("input[type=checkbox]")) this.mark(box, all);
+    this.count();
+  }
+
+  choose(group, box) {
+    if (box.checked) this.chosen.set(key(group), group); else this.chosen.delete(key(group));
+    this.mark(box, box.checked);
+    this.count();
+  }
+
+  mark(box, chosen) {
+    box.checked = chosen;
+    box.closest(".group")?.classList.toggle("chosen", chosen);
   }
 
   card(group) {
     const ids = group.items.map((item) => item.id);
     const decide = async (verdict, keep) => {
       try { await api.decide({ verdict, items: ids, keep }); } catch (error) { say(error.message, true); return; }
+      if (verdict !== "keep one") this.chosen.delete(key(group));
       await this.load();
     };
     const why = group.reason === "you" ? "you chose the copy to keep" : `kept: ${RULES[group.reason] ?? "first by name"}`;
-    return make("article", { className: "group", "data-ids": ids.join(",") },
+    const chosen = this.chosen.has(key(group));
+    const box = make("input", { type: "checkbox", checked: chosen, onchange: () => this.choose(group, box) });
+    return make("article", { className: chosen ? "group chosen" : "group", "data-ids": ids.join(",") },
       make("div", { className: "head" },
-        make("h2", {}, `${group.items.length} copies, ${CLOSENESS[group.closeness]}; ${why}`),
+        make("label", { className: "check" }, box, make("h2", {}, `${group.items.length} copies: ${CLOSENESS[group.closeness].toLowerCase()}`, make("small", {}, why))),
         make("div", { className: "row" },
           make("button", { type: "button", onclick: () => decide("not duplicates") }, "Not duplicates"),
           make("button", { type: "button", onclick: () => decide("keep both") }, group.items.length > 2 ? "Keep all" : "Keep both"))),
@@ -144,39 +185,79 @@ export class DuplicatesView {
           " ", make("span", { className: "verdict" }, kept ? "keep" : "spare copy"))));
   }
 
-  async confirm() {
-    const groups = await this.all();
+  confirm() {
+    const groups = [...this.chosen.values()];
     const spare = groups.flatMap(spareOf);
     const files = count(spare.length, "file");
+    const more = spare.length - SEEN;
     const go = make("button", { type: "button", className: "danger", id: "really", onclick: async () => {
       go.disabled = true;
-      try {
-        const outcomes = await discard(groups, (n) => { go.textContent = `${n.toLocaleString("en")} of ${files} …`; });
-        const moved = outcomes.filter((one) => one.moved);
-        const stayed = outcomes.filter((one) => !one.moved);
-        show("Moved to the trash", make("p", {}, `${count(moved.length, "file")}, ${size(sum(moved))}. The log trash.jsonl beside the index says where each went.`),
-          ...(stayed.length ? [make("p", {}, `${count(stayed.length, "file")} stayed:`), make("ul", {}, ...stayed.map((one) => make("li", {}, `${one.path}: ${one.reason}`)))] : []));
-      } catch (error) { show("Not all was moved", make("p", {}, `${error.message}. The log trash.jsonl beside the index says what went to the trash.`)); }
+      const tell = (n) => { go.textContent = `${n.toLocaleString("en")} of ${files} …`; };
+      try { this.done("Moved to the trash", await discard(groups, this.found.closeness, tell)); } catch (error) {
+        show("Not all was moved", make("p", {}, `${error.message}. What was moved can be brought back with Undo.`));
+        await api.undoable().then((found) => this.offer(found)).catch(() => {});
+      }
+      this.chosen.clear();
       await this.load();
     } }, `Move ${files} to the trash`);
-    show(`Move ${files} to the trash?`, make("p", {}, `${files} of ${count(groups.length, "group")} go to the system's trash, ${size(sum(spare))} in all. One copy of each picture stays. You can restore files from the trash.`),
+    show(`Move ${files} to the trash?`,
+      make("p", {}, `${files} of ${count(groups.length, "group")} ${spare.length === 1 ? "goes" : "go"} to the system's trash, ${size(sum(spare))} in all. One copy of each picture stays. You can undo this.`),
+      make("ul", { className: "seen" }, ...spare.slice(0, SEEN).map((item) => make("li", { title: item.folder ? `${item.folder}/${item.name}` : item.name }, picture(item.id, ""), make("span", {}, item.name)))),
+      ...(more > 0 ? [make("p", {}, `and ${count(more, "more file")}`)] : []),
       make("p", {}, go));
+  }
+
+  // What can be undone, below the panel.
+  offer({ steps, files, bytes }) {
+    this.back.hidden = !steps;
+    this.back.replaceChildren(make("span", {}, `The last step moved ${count(files, "file")} (${size(bytes)}) to the trash.`),
+      make("button", { type: "button", id: "undo", onclick: (event) => this.undo(event.target) }, "Undo"));
+  }
+
+  async undo(button) {
+    button.disabled = true;
+    button.textContent = "Bringing back …";
+    try { this.done("Back where they were", await api.undo()); } catch (error) {
+      say(error.message, true);
+      button.disabled = false;
+      button.textContent = "Undo";
+    }
+    await this.load();
+  }
+
+  done(title, { outcomes, undoable }) {
+    const moved = outcomes.filter((one) => one.moved);
+    const stayed = outcomes.filter((one) => !one.moved);
+    this.offer(undoable);
+    show(title, make("p", {}, `${count(moved.length, "file")}, ${size(sum(moved))}.`),
+      ...(stayed.length ? [make("p", {}, `${count(stayed.length, "file")} stayed:`), make("ul", { className: "stayed" }, ...stayed.map((one) => make("li", {}, `${one.path}: ${one.reason}`)))] : []));
   }
 }
 
-async function discard(groups, tell) {
+// All requests are one step, which is undone as a whole.
+async function discard(groups, closeness, tell) {
   const outcomes = [];
+  const step = [...crypto.getRandomValues(new Uint8Array(8))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  let undoable;
   for (let start = 0; start < groups.length; start += MOST) {
     const some = groups.slice(start, start + MOST);
     const removals = some.map((group) => ({ give_up: spareOf(group).map((item) => item.id), keep: [group.items[group.keep].id] }));
-    const done = await api.trash(removals, some.flatMap(spareOf).length);
+    const done = await api.trash({ removals, confirmed: some.flatMap(spareOf).length, closeness, step });
     outcomes.push(...done.outcomes);
+    undoable = done.undoable;
     tell(outcomes.length);
   }
-  return outcomes;
+  return { outcomes, undoable };
 }
 
+const key = (group) => group.items.map((item) => item.id).join(",");
 const spareOf = (group) => group.items.filter((_, i) => i !== group.keep);
 const copies = (n) => (n === 1 ? "1 spare copy" : `${n.toLocaleString("en")} spare copies`);
 const sum = (items) => items.reduce((total, item) => total + item.bytes, 0);
 function saved(name, otherwise) { try { return JSON.parse(localStorage.getItem(name)) ?? otherwise; } catch { return otherwise; } }
+
+// The rules in the user's order; one that is new since then comes first.
+function rules() {
+  const known = saved("rules", WEIGHTS).filter((rule) => rule in RULES);
+  return [...WEIGHTS.filter((rule) => !known.includes(rule)), ...known];
+}
