@@ -4,6 +4,7 @@ import io
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from starlette.testclient import TestClient
 
 from isch.photos.library import Library
 from isch.web.app import create
+from isch.web.server import listen, prepared
 from isch.web.settings import Settings
 
 STRANGE = "<img src=x onerror=alert(1)>.png"
@@ -73,15 +75,23 @@ def client(library: Library, settings: Settings) -> Iterator[TestClient]:
 @pytest.fixture
 def served(library: Library) -> Iterator[str]:
     """The address of a real server in this process."""
-    import uvicorn
-
     settings = Settings(port=0, upload_seconds=1.0, upload_bytes=4 << 20)
-    server = uvicorn.Server(uvicorn.Config(create(library, settings), port=0, log_level="error"))
-    thread = threading.Thread(target=server.run, daemon=True)
+    with running(create(library, settings), settings) as address:
+        yield address
+
+
+@contextmanager
+def running(app: Any, settings: Settings) -> Iterator[str]:
+    """A server in a thread of this process; gives its address."""
+    listener, address = listen(settings)
+    server = prepared(app)
+    thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     while not server.started:
         time.sleep(0.02)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join()
+    try:
+        yield address.rstrip("/")
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()

@@ -3,6 +3,8 @@
 import io
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 import zlib
@@ -47,6 +49,14 @@ def test_names_of_this_machine_are(client: TestClient, host: str) -> None:
     assert client.get("/api/health", headers={"host": host}).status_code == 200
 
 
+def test_a_token_may_have_any_characters(library: Library) -> None:
+    settings = Settings(token="with & # % + ünd / spaces")
+    with TestClient(create(library, settings), base_url="http://127.0.0.1:8765") as client:
+        assert client.get("/api/items").status_code == 401
+        assert client.get(settings.address).status_code == 200
+        assert client.get("/api/items").status_code == 200
+
+
 def test_a_token_is_asked_for(library: Library) -> None:
     app = create(library, Settings(token=TOKEN))
     with TestClient(app, base_url="http://127.0.0.1:8765") as client:
@@ -73,6 +83,53 @@ def test_changes_need_the_token_of_the_page(client: TestClient, settings: Settin
     page = client.get("/")
     assert settings.page_token in page.text
     assert page.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("origin", ["http://[", "http://[::1", "null", "http://", "//[", "http://127.0.0.1:x]"])
+def test_an_origin_that_is_no_address_is_of_another_site(client: TestClient, origin: str) -> None:
+    answer = client.post("/api/search", files={"picture": JPEG}, headers={"origin": origin})
+    assert (answer.status_code, answer.json()["detail"]) == (403, "requests from other sites are not served")
+
+
+BODIES = {
+    "NaN": b'{"verdict": "keep both", "items": [1, NaN]}',
+    "infinity": b'{"verdict": "keep both", "items": [1, -Infinity]}',
+    "overflow": b'{"verdict": "keep both", "items": [1, 1e999]}',
+    "many digits": b'{"verdict": "keep both", "items": [1, ' + b"9" * 10_000 + b"]}",
+    "half a pair": rb'{"verdict": "\ud800", "items": [1, 2]}',
+    "half a pair as a key": rb'{"\udfff": 1}',
+    "not UTF-8": b'{"verdict": "\xff\xfe"}',
+    "UTF-16": '{"verdict": 1}'.encode("utf-16"),
+    "deep": b"[" * 100_000,
+    "cut off": b'{"verdict": ',
+    "nothing": b"",
+    "a number": b"1",
+    "null": b"null",
+    "a NUL": b'{"verdict": "\0"}',
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_bodies_that_are_not_json_are_refused_in_a_sentence(client: TestClient, settings: Settings, name: str) -> None:
+    headers = {"x-page-token": settings.page_token, "content-type": "application/json"}
+    for path in ("/api/decisions", "/api/trash"):
+        answer = client.post(path, content=BODIES[name], headers=headers)
+        assert answer.status_code in (400, 422), answer.text
+        assert len(answer.json()["detail"]) < 300
+        assert "\n" not in answer.json()["detail"]
+
+
+def test_a_body_with_very_many_mistakes_is_answered_in_a_sentence(client: TestClient, settings: Settings) -> None:
+    headers = {"x-page-token": settings.page_token}
+    wrong = {"give_up": ["a"] * 1000, "keep": ["a"] * 1000}
+    for path, body in (
+        ("/api/decisions", {"verdict": "keep both", "items": ["a"] * 400_000}),
+        ("/api/trash", {"removals": [wrong] * 400, "confirmed": "a"}),
+    ):
+        answer = client.post(path, json=body, headers=headers)
+        assert answer.status_code == 422
+        assert len(answer.content) < 300
+    assert client.post("/api/decisions", content=bytes(5 << 20), headers=headers).status_code == 413
 
 
 def test_every_answer_carries_the_headers(client: TestClient) -> None:
@@ -241,3 +298,31 @@ def test_a_decoder_that_dies_or_hangs_is_replaced(tmp_path: Path) -> None:
     decoder._seconds = 20
     np.testing.assert_array_equal(decoder.decode(picture), first)
     decoder.close()
+
+
+def test_a_decoder_that_died_while_nobody_needed_it_does_not_spoil_the_next_picture() -> None:
+    from isch.web.decoder import Decoder
+
+    decoder, picture = Decoder(seconds=20), encoded(drawing(1), "PNG")
+    dying = [sys.executable, "-c", "import sys; sys.stdin.buffer.read(1)"]  # it lives until it is asked
+    decoder._process = subprocess.Popen(dying, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    expected = np.asarray(Image.open(io.BytesIO(picture)).convert("RGB"))
+    np.testing.assert_array_equal(decoder.decode(picture), expected)
+    decoder.close()
+
+
+def test_pictures_that_wait_leave_threads_for_others(client: TestClient) -> None:
+    """More pictures at once than the decoder lets wait: each gets an answer, and so does who asks something else."""
+    codes: list[int] = []
+
+    def send() -> None:
+        codes.append(client.post("/api/search", files={"picture": JPEG}).status_code)
+
+    threads = [threading.Thread(target=send) for _ in range(40)]
+    for thread in threads:
+        thread.start()
+    assert client.get("/api/health").status_code == 200
+    for thread in threads:
+        thread.join()
+    assert set(codes) <= {200, 503}
+    assert codes.count(200) >= 8

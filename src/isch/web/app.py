@@ -1,11 +1,13 @@
 """The app: routes over a photo library, a few lines each, behind the guard."""
 
+import reprlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 
@@ -14,12 +16,15 @@ from isch.errors import IschError
 from isch.photos.library import Library
 from isch.web import duplicates, items, search
 from isch.web.context import Context
+from isch.web.decoder import BusyError
 from isch.web.guard import Guard
 from isch.web.schemas import Problem
 from isch.web.settings import Settings
 
 STATIC = Path(__file__).parent / "static"
-REFUSALS: dict[int | str, dict[str, Any]] = {status: {"model": Problem} for status in (400, 401, 403, 404, 408, 413)}
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem} for status in (400, 401, 403, 404, 408, 413, 422)
+}
 
 
 def create(library: Library, settings: Settings) -> Any:
@@ -52,6 +57,7 @@ def create(library: Library, settings: Settings) -> Any:
 def guarded(app: FastAPI, settings: Settings) -> Guard:
     """The app behind its guard; every error is answered in one sentence."""
     app.add_exception_handler(IschError, _sentence)
+    app.add_exception_handler(RequestValidationError, _first)
     app.add_exception_handler(Exception, _apology)
     return Guard(app, settings)
 
@@ -64,7 +70,17 @@ async def page(request: Request) -> HTMLResponse:
 
 
 def _sentence(_: Request, error: Exception) -> JSONResponse:
-    return JSONResponse({"detail": str(error)}, status_code=400)
+    return JSONResponse({"detail": str(error)}, status_code=503 if isinstance(error, BusyError) else 400)
+
+
+def _first(_: Request, error: Exception) -> JSONResponse:
+    """The first of what is wrong with a request: where, what was expected, and the beginning of what came."""
+    assert isinstance(error, RequestValidationError)
+    first: dict[str, Any] = error.errors()[0]
+    place = ".".join(map(str, first["loc"][1:])) or "the body"
+    shown = isinstance(first.get("input"), str | int | float | list | dict)
+    given = f"; got {reprlib.repr(first['input'])}" if shown else ""
+    return JSONResponse({"detail": f"{place}: {first['msg']}{given}"}, status_code=422)
 
 
 def _apology(_: Request, error: Exception) -> JSONResponse:

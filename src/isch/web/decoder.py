@@ -21,8 +21,13 @@ MEMORY_BYTES = 4 << 30  # of the process; enough for the largest picture that is
 START_SECONDS = 60.0  # a new process may take so much longer
 SIDE = 512  # larger pictures are shrunk before they are handed back
 LARGEST = 1 << 28  # bytes of an answer
+QUEUE = 8  # pictures that may wait for the process; others are refused, so that threads are left for other requests
 _LENGTH = struct.Struct("<Q")
 _SHAPE = struct.Struct("<II")  # height and width before the pixels; both 0 before a sentence
+
+
+class BusyError(IschError):
+    """More pictures came at once than may wait."""
 
 
 class Decoder:
@@ -37,12 +42,18 @@ class Decoder:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._lock = threading.Lock()
+        self._queue = threading.BoundedSemaphore(QUEUE)
         self._process: subprocess.Popen[bytes] | None = None
 
     def decode(self, content: bytes) -> Image:
         """The picture as uint8 (height, width, 3), at most ``SIDE`` pixels on its shorter side."""
-        with self._lock:
-            answer = self._ask(content)
+        if not self._queue.acquire(blocking=False):
+            raise BusyError("too many pictures at once; try again in a moment")
+        try:
+            with self._lock:
+                answer = self._ask(content)
+        finally:
+            self._queue.release()
         height, width = _SHAPE.unpack_from(answer)
         pixels = np.frombuffer(answer, np.uint8, offset=_SHAPE.size)
         if height == 0:
@@ -73,6 +84,8 @@ class Decoder:
             return _receive(process.stdout)
         except (EOFError, OSError) as error:
             self._end()
+            if not new and not late.is_set():  # it may have died before: a new process tells
+                return self._ask(content)
             raise FormatError(
                 f"the picture: decoding it took longer than {self._seconds:g} s"
                 if late.is_set()

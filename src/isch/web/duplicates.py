@@ -13,9 +13,9 @@ from isch.photos.rules import DEFAULT as RULES
 from isch.photos.trash import Outcome
 from isch.web import schemas
 from isch.web.context import Context
-from isch.web.depends import MAX_TEXT, OwnPage, Shared
+from isch.web.depends import MAX_TEXT, OwnPage, Route, Shared
 
-router = APIRouter()
+router = APIRouter(route_class=Route)
 
 Closeness = Annotated[Setting, Query(description="Which copies belong together.")]
 Rules = Annotated[list[Literal["folder", "original", "pixels", "format", "oldest", "bytes"]], Query(max_length=6)]

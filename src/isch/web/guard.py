@@ -69,7 +69,7 @@ class Guard:
     def _check_origin(self, headers: dict[str, str]) -> None:
         """A page of another site may not send anything here, even if the browser would allow it."""
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
+        if origin is not None and _site(origin) != headers.get("host", "").lower():
             raise Refused(403, "requests from other sites are not served")
 
     def _knows_token(self, scope: Scope, headers: dict[str, str]) -> bool:
@@ -85,7 +85,9 @@ class Guard:
         return f"{COOKIE}={_digest(token)}; HttpOnly; SameSite=Strict; Path=/"
 
     def _bounded(self, receive: Receive, headers: dict[str, str], visit: "Visit") -> Receive:
-        limit, seconds = self._settings.upload_bytes, self._settings.upload_seconds
+        upload = headers.get("content-type", "").startswith("multipart/form-data")
+        limit = self._settings.upload_bytes if upload else self._settings.body_bytes
+        seconds = self._settings.upload_seconds
         declared = headers.get("content-length", "0")
         if not declared.isdecimal() or int(declared) > limit:
             raise Refused(413, f"the request is larger than {limit >> 20} MiB")
@@ -145,6 +147,14 @@ class Visit:
             extra |= {} if self.read or message["status"] < 400 else {"connection": "close"}  # the rest is not wanted
             message["headers"] = [*message["headers"], *((k.encode(), v.encode()) for k, v in extra.items())]
         await self._send(message)
+
+
+def _site(origin: str) -> str:
+    """The host and port of an origin; nothing of what is no address."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
 
 
 def _asked(scope: Scope) -> str:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,18 +12,23 @@ from fastapi import APIRouter, Depends, FastAPI, File, Form, HTTPException, Quer
 from fastapi import Path as InPath
 from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
-from pydantic import BaseModel, Field
+from numpy.typing import NDArray
+from pydantic import BaseModel, FailFast, Field
 
 from isch import __version__
+from isch.errors import InputError
 from isch.search.index import Index
 from isch.search.results import Hit as FoundItem
 from isch.web.app import REFUSALS, STATIC, guarded
 from isch.web.decoder import Decoder
+from isch.web.depends import Route
 from isch.web.guard import Guard
 from isch.web.settings import Settings
 
-router = APIRouter()
+router = APIRouter(route_class=Route)
 MAX_K = 500
+MAX_VALUES = 1_000_000  # of a vector
+VALUE_BYTES = 32  # that a value may take as text
 AT_ONCE = 16_384
 
 K = Annotated[int, Query(ge=1, le=MAX_K)]
@@ -58,10 +64,13 @@ class Page(BaseModel):
     items: list[Item]
 
 
+Value = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+
+
 class Vector(BaseModel):
     """A search by vector; ``where`` filters by metadata."""
 
-    vector: Annotated[list[float], Field(min_length=1, max_length=1_000_000)]
+    vector: Annotated[list[Value], FailFast(), Field(min_length=1, max_length=MAX_VALUES)]
     k: Annotated[int, Field(ge=1, le=MAX_K)] = 10
     where: dict[str, Any] | None = None
 
@@ -102,6 +111,9 @@ class Served:
 def create(path: Path, settings: Settings) -> Guard:
     """The ASGI app that serves an index."""
     served = Served(path, settings)
+    facts = served.index.info()
+    needed = VALUE_BYTES * int(facts["n_features"] or facts["n_bits"])
+    settings = replace(settings, body_bytes=max(settings.body_bytes, needed))
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -171,7 +183,7 @@ def search(wanted: Vector, shared: Shared) -> Found:
     start, index = time.perf_counter(), shared.index
     row: Any = np.asarray(wanted.vector, np.float64)
     if not index.has_model:
-        row = np.packbits(row[: index.n_bits] > 0)
+        row = _code(row, index.n_bits)
     return _found(shared, index.search(row, wanted.k, where=wanted.where)[0], start)
 
 
@@ -185,6 +197,15 @@ def search_picture(
     image = shared.decoder.decode(picture.file.read())
     start = time.perf_counter()
     return _found(shared, shared.index.search(image, k)[0], start)
+
+
+def _code(row: NDArray[np.float64], n_bits: int) -> NDArray[np.uint8]:
+    """The packed code of a vector of 0 and 1."""
+    if len(row) != n_bits:
+        raise InputError(f"vector: expected {n_bits} numbers, each 0 or 1; got {len(row)}")
+    if not np.isin(row, (0, 1)).all():
+        raise InputError(f"vector: expected {n_bits} numbers, each 0 or 1; got {row[~np.isin(row, (0, 1))][0]:g}")
+    return np.packbits(row.astype(np.uint8))
 
 
 def _found(shared: Served, hits: list[FoundItem], start: float) -> Found:

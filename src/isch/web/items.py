@@ -11,10 +11,10 @@ from isch.photos import words
 from isch.photos.catalog import Item
 from isch.web import schemas
 from isch.web.context import Context, spelt
-from isch.web.depends import Shared, Text, Wanted
+from isch.web.depends import Route, Shared, Text, Wanted
 from isch.web.thumbnails import SIZES
 
-router = APIRouter()
+router = APIRouter(route_class=Route)
 MAX_LIMIT = 500
 SUGGESTIONS = 12
 Id = Annotated[int, InPath(ge=0, le=2**53)]

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, FailFast, Field
 
 from isch.photos.matching import DEFAULT, Setting
 
@@ -127,21 +127,21 @@ class Decision(BaseModel):
     """What the user says of some pictures."""
 
     verdict: Literal["not duplicates", "keep both", "keep one", "forget"]
-    items: Annotated[list[Number], Field(min_length=2, max_length=1000)]
+    items: Annotated[list[Number], FailFast(), Field(min_length=2, max_length=1000)]
     keep: Number | None = Field(None, description="With 'keep one': the picture to keep.")
 
 
 class Removal(BaseModel):
     """Copies to give up, and those kept."""
 
-    give_up: Annotated[list[Number], Field(min_length=1, max_length=1000)]
-    keep: Annotated[list[Number], Field(min_length=1, max_length=1000)]
+    give_up: Annotated[list[Number], FailFast(), Field(min_length=1, max_length=1000)]
+    keep: Annotated[list[Number], FailFast(), Field(min_length=1, max_length=1000)]
 
 
 class Trash(BaseModel):
     """What goes to the trash; ``confirmed`` is the number of files that the user was shown."""
 
-    removals: Annotated[list[Removal], Field(min_length=1, max_length=10_000)]
+    removals: Annotated[list[Removal], FailFast(), Field(min_length=1, max_length=10_000)]
     confirmed: int
     closeness: Setting = Field(DEFAULT, description="The setting at which the copies were shown.")
     step: str | None = Field(None, pattern="^[0-9a-f]{16}$", description="Equal for requests that are undone together.")

@@ -6,10 +6,10 @@ from typing import Annotated
 from fastapi import APIRouter, File, Form, Query, UploadFile
 
 from isch.web import schemas
-from isch.web.depends import Shared, Wanted
+from isch.web.depends import Route, Shared, Wanted
 from isch.web.items import Id, known
 
-router = APIRouter()
+router = APIRouter(route_class=Route)
 MAX_K = 500
 K = Annotated[int, Query(ge=1, le=MAX_K, description="How many pictures to find.")]
 

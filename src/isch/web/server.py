@@ -12,26 +12,35 @@ from typing import Any
 from isch.errors import FileError, require
 from isch.web.settings import Settings
 
-CONNECTIONS = 256
+BACKLOG = 256  # connections that wait to be accepted
 STOP_SECONDS = 5
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")  # in the environment: there is something to show a page with
 
 
 def serve(app: Any, listener: socket.socket, address: str, ready: Callable[[str], None], browser: bool) -> None:
     """Serve until interrupted, and return; ``ready`` is told the address."""
-    uvicorn = require("uvicorn", "photos")
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        server_header=False,
-        limit_concurrency=CONNECTIONS,
-        timeout_graceful_shutdown=STOP_SECONDS,
-    )
+    server = prepared(app)
     ready(address)
     if browser:
         threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     with suppress(KeyboardInterrupt):  # how the user ends it
-        uvicorn.Server(config).run(sockets=[listener])
+        server.run(sockets=[listener])
+
+
+def prepared(app: Any) -> Any:
+    """The uvicorn server of an app."""
+    uvicorn = require("uvicorn", "photos")
+    from isch.web.connections import Connection
+
+    config = uvicorn.Config(
+        app,
+        http=Connection,
+        ws="none",
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=STOP_SECONDS,
+    )
+    return uvicorn.Server(config)
 
 
 def has_display() -> bool:
@@ -52,7 +61,7 @@ def _bound(settings: Settings) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.host, settings.port))
-        listener.listen(CONNECTIONS)
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         raise FileError(f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; try --port 0") from error

@@ -22,7 +22,9 @@ class Settings:
     token : str, optional
         What a client must know: ``?token=…`` once in the browser, or ``Authorization: Bearer …``.
     upload_bytes : int
-        The largest body of a request.
+        The largest body of a request with a picture.
+    body_bytes : int
+        The largest body of any other request.
     upload_seconds : float
         The longest that a client may take to send it.
     decode_seconds : float
@@ -33,6 +35,7 @@ class Settings:
     port: int = 8765
     token: str | None = None
     upload_bytes: int = 64 << 20
+    body_bytes: int = 4 << 20
     upload_seconds: float = 30.0
     decode_seconds: float = 20.0
     page_token: str = field(default_factory=token_urlsafe)  # known to our own page only, needed for every change
