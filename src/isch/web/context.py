@@ -105,6 +105,13 @@ class Updater:
             self._thread.join(self._seconds)
 
     def _run(self) -> None:
+        try:
+            self._look_again_and_again()
+        except RuntimeError:  # the program ends, and Python starts no more threads
+            if not self._stopping.is_set():
+                raise
+
+    def _look_again_and_again(self) -> None:
         with suppress(IschError):
             self._library.warm_up()
         pause = 0.0
