@@ -134,8 +134,10 @@ def attack(
     crafts.mkdir()
     for made in target.crafted(crafts):
         kind, said = child.ask(target.name, made)
+        if kind == "answer" and target.mended and same(said, expected):
+            kind = "right"
         counts.update(["tried", "wrong" if kind == "answer" else kind])
-        if kind != "refused":
+        if kind not in ("refused", "right"):
             notes.append(f"{target.name}: {made.name}: {'accepted' if kind == 'answer' else f'{kind}, {said}'}")
     if (folder / EXECUTED).exists():
         counts.update(["wrong"])

@@ -33,6 +33,8 @@ class Target:
     crafted
         ``crafted(folder)`` writes files that must be refused, and yields their paths, each with a telling name. A
         program in them shall create the file ``executed`` in the folder above; that counts as ``wrong``.
+    mended
+        Whether what is damaged or crafted may also be made again: then the answer is that of the good file.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Target:
     sealed: bool
     crafted: Callable[[Path], Iterable[Path]] = nothing
     endless: bool = False
+    mended: bool = False
 
     @property
     def group(self) -> str:
