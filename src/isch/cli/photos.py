@@ -100,7 +100,7 @@ def search(
 
     library = _indexed(folder, index)
     if not len(library):
-        raise InputError(f"{library.folder}: there are no pictures in this folder yet")
+        raise InputError(f"{library.folder}: the index holds no pictures; isch photos index looks for them")
     hits = library.search(picture, k)
     if json:
         done(json_lines([{"path": hit.item.path, "distance": hit.distance, "score": hit.score} for hit in hits]))
@@ -177,12 +177,12 @@ def _update(library: "Library", prune: bool) -> None:
 
     with shown():
         report = library.update(prune=prune)
-    if report.missing and _agreed(f"{report.notes[-1]}; forget them now?"):
+    for notice in library.notices:
+        complain(notice)
+    if report.missing and _agreed("forget them now?"):
         with shown():
             report = library.update(prune=True)
     say(f"{library.folder}: {report}")
-    for notice in library.notices:
-        complain(notice)
     _explain(library, report)
 
 
