@@ -20,6 +20,7 @@ from isch.photos.database import Damaged
 from isch.photos.decisions import Decisions, Verdict
 from isch.photos.library import Library
 from isch.search.index import Index
+from isch.web.thumbnails import Thumbnails
 
 from .test_library import draw
 
@@ -46,7 +47,7 @@ def home(made: Path) -> Path:
     """A fresh copy of the home."""
     shutil.rmtree(made / "home copy", ignore_errors=True)
     for old in made.glob("home copy*"):
-        shutil.rmtree(old)
+        shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
     return Path(shutil.copytree(made / "home", made / "home copy"))
 
 
@@ -297,6 +298,37 @@ def test_a_catalog_that_another_process_replaces_is_opened_anew(home: Path) -> N
     assert len(library) == 0
     answers(other)
     assert len(library) == N
+
+
+def test_nothing_is_written_through_a_link(home: Path) -> None:
+    """A home of a stranger could otherwise have any file of the user overwritten."""
+    precious = home.with_name("home copy precious.txt")
+    precious.write_text("precious")
+    (home / homes.SUSPECT).symlink_to(precious)
+    homes.suspect(home, homes.CATALOG)
+    assert homes.suspected(home) == homes.CATALOG
+    homes.trust(home)
+    for name in homes.WORK:
+        (home / name).unlink(missing_ok=True)
+        (home / name).symlink_to(precious)
+        with pytest.raises(FileError, match="is a link, not a regular file"):
+            opened(home)
+        (home / name).unlink()
+    small = Thumbnails(home / "thumbnails")
+    picture, digest = str(home.parent / "pictures" / "1.png"), "a" * 64
+    content = small.get(picture, digest, 256)
+    (kept,) = (home / "thumbnails").rglob("*.jpg")
+    kept.unlink()
+    kept.symlink_to(precious)
+    assert small.get(picture, digest, 256) == content
+    assert not kept.is_symlink()
+    shutil.rmtree(home / "thumbnails")
+    elsewhere = home.with_name("home copy elsewhere")
+    elsewhere.mkdir()
+    (home / "thumbnails").symlink_to(elsewhere)
+    assert small.get(picture, digest, 256) == content
+    assert list(elsewhere.iterdir()) == []
+    assert precious.read_text() == "precious"
 
 
 def test_other_files_in_a_home_that_was_chosen_stay(home: Path) -> None:

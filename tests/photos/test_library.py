@@ -19,6 +19,7 @@ from isch.errors import InputError, IschError, LockedError
 from isch.photos import catalog
 from isch.photos import updating as module
 from isch.photos.catalog import Filter
+from isch.photos.decisions import Decisions
 from isch.photos.library import Library
 from isch.photos.scan import compare
 
@@ -169,10 +170,13 @@ def test_an_update_mends_what_an_interrupted_one_left(library: Library) -> None:
     index.add(np.zeros((1, 1280), np.float32) + 0.1, keys=[orphan])
     library.catalog.set_meta("changing", 1)
     (library.home / "codes-deadbeef.isch").mkdir()
+    (library.home / ".codes-deadbeef.isch.01234567").mkdir()
+    (library.home / ".codes-deadbeef.isch.lock").touch()
     (library.home / "codes-of-mine.isch").mkdir()  # a name that no update gives
     report = library.update()
     assert (report.changed, len(library), len(library.index or [])) == (1, 6, 6)
     assert orphan not in (library.index or [])
+    assert not list(library.home.glob(".codes*"))
     assert {path.name for path in library.home.glob("codes-*.isch")} == {"codes-of-mine.isch", index.path.name}
 
 
@@ -268,6 +272,52 @@ def test_killed_updates_go_on(tmp_path: Path, how: signal.Signals) -> None:
     assert (len(library), len(library.index or [])) == (60, 60)
     assert (library.index.verify() if library.index else None) == []
     assert library.search(tmp_path / "p" / "33.png", k=1)[0].item.name == "33.png"
+
+
+STEPS = """
+import os, signal, sys
+from isch.photos import homes, library, updating
+from isch.photos.catalog import Catalog
+from isch.search.index import Index
+updating.LEARN_ROWS = 8
+owner, name, when = eval(sys.argv[3])
+step = getattr(owner, name)
+def stopped(*given, **options):
+    if when == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    step(*given, **options)
+    os.kill(os.getpid(), signal.SIGKILL)
+setattr(owner, name, stopped)
+library.Library(sys.argv[1], sys.argv[2]).update()
+"""
+
+
+def test_killed_between_any_two_steps_nothing_is_lost(tmp_path: Path) -> None:
+    """The index, then the catalog: an update is stopped at each step, and the folder changes in between."""
+    steps = [("Index", "upsert"), ("Catalog", "add"), ("updating.Update", "_install"), ("Index", "delete")]
+    steps += [("Catalog", "remove"), ("homes", "set_aside")]
+    for number, (owner, name) in enumerate(steps):
+        for i in range(4):
+            draw(tmp_path / "p" / f"{number} {i}.png", 10 * number + i)
+        if name in ("delete", "remove"):
+            (tmp_path / "p" / f"{number - 1} 0.png").unlink()
+        if name == "set_aside":
+            (tmp_path / "home" / "catalog.sqlite").write_bytes(b"damaged")
+            for beside in ("-wal", "-shm"):
+                (tmp_path / "home" / f"catalog.sqlite{beside}").unlink(missing_ok=True)
+        for when in ("before", "after"):
+            command = [sys.executable, "-c", STEPS, str(tmp_path / "p"), str(tmp_path / "home")]
+            done = subprocess.run([*command, f"({owner}, {name!r}, {when!r})"], stderr=subprocess.DEVNULL)
+            assert done.returncode in (-signal.SIGKILL, 0)  # 0: there was nothing left to do
+        with Decisions(tmp_path / "home" / "decisions.sqlite") as decisions:
+            decisions.keep_all([f"{number:064x}", "f" * 64])
+    library = Library(tmp_path / "p", tmp_path / "home")
+    library.update()
+    assert {item.path for item in library.catalog.page(Filter(), 0, 100)} == set(map(str, library.folder.iterdir()))
+    assert {int(key) for key in library.index or []} == library.catalog.ids()
+    assert library.search(tmp_path / "p" / "2 1.png", k=1)[0].item.name == "2 1.png"
+    with Decisions(library.data / "decisions.sqlite") as decisions:
+        assert len(decisions.all()) == len(steps)
 
 
 def test_comparing_reads_names_and_times_only(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ MOVING_SECONDS = 30.0
 CATALOG = "catalog.sqlite"
 SUSPECT = "damaged"  # a file that says what a reader found damaged, so that the next update looks at it
 _CODES = re.compile(r"codes-[0-9a-f]{8}\.isch")
+_BEGUN = re.compile(r"\.codes-[0-9a-f]{8}\.isch\.([0-9a-f]{8}|lock|lock\.holder)")  # by a process that was killed
 
 
 def home_of(folder: Path) -> Path:
@@ -54,6 +55,13 @@ def make(place: Path) -> None:
         raise FileError(
             f"{printable(place)}: the index cannot be kept here ({error.strerror}); choose another folder with --index"
         ) from error
+
+
+def refuse_links(data: Path) -> None:
+    """What the user did is added to regular files only: a link may lead to any file of the user."""
+    for name in WORK:
+        with suppress(FileNotFoundError):
+            plain(data / name)
 
 
 def bring_over(home: Path, data: Path) -> None:
@@ -93,10 +101,13 @@ def inside(home: Path, name: str) -> Path:
 
 
 def remove_stale(home: Path, current: str | None) -> None:
-    """Remove every index but the current one; all else in a home stays."""
+    """Remove every index but the current one, and those that were only begun; all else in a home stays."""
     for path in home.iterdir():
-        if is_codes(path.name) and path.name != current and is_there(path):
-            shutil.rmtree(path, ignore_errors=True)
+        if path.name != current and (is_codes(path.name) or _BEGUN.fullmatch(path.name)):
+            if is_there(path):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 def files(path: Path) -> list[Path]:
@@ -123,7 +134,9 @@ def set_aside(home: Path, name: str) -> None:
 def suspect(home: Path, name: str) -> None:
     """Note that a catalog or index is damaged; where that cannot be written, the next reader will find it again."""
     with suppress(OSError):
-        (home / SUSPECT).write_text(_identity(home, name), "utf-8")
+        (home / SUSPECT).unlink(missing_ok=True)  # a link is not followed
+        with (home / SUSPECT).open("x", encoding="utf-8") as file:
+            file.write(_identity(home, name))
 
 
 def suspected(home: Path) -> str | None:

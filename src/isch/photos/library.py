@@ -66,6 +66,7 @@ class Library:
         for place in (self.home, self.data):
             homes.make(place)
         homes.bring_over(self.home, self.data)
+        homes.refuse_links(self.data)
         self._mended: list[str] = []
         self._noticed: list[str] = []
         self._away: set[bytes] = set()

@@ -90,8 +90,9 @@ class Update:
         catalog, report = self._catalog, self._report
         self._library.claim()
         index = self._library.index
-        if catalog.meta("changing") or (index is not None and len(index) != catalog.count()):
-            self._reconcile()
+        homes.remove_stale(self._library.home, None if index is None else index.path.name)
+        if index is not None and (catalog.meta("changing") or len(index) != catalog.count()):
+            self._reconcile(index)
         self._renew()
         changes = scan.compare(self._library.folder, catalog, self._library.own)
         report.unchanged, report.unread = changes.unchanged, changes.unread
@@ -112,12 +113,8 @@ class Update:
             self._catalog.outdate(self._catalog.ids())
             self._catalog.set_meta("fingerprints", fingerprint.VERSION)
 
-    def _reconcile(self) -> None:
+    def _reconcile(self, index: Index) -> None:
         """Mend what an interrupted update left: pictures that only the index, or only the catalog, knows."""
-        index = self._library.index
-        homes.remove_stale(self._library.home, None if index is None else index.path.name)
-        if index is None:
-            return
         with self._library.trusting():
             listed = {self._library.number(key) for key in index}
             known = self._catalog.ids()
