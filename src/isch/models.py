@@ -152,7 +152,8 @@ def _read(path: str | os.PathLike[str], with_arrays: bool) -> tuple[dict[str, An
         with reading(path), safe_open(path, framework="numpy") as file:
             header = json.loads((file.metadata() or {})["isch"])
             _check_version(header, path)
-            prefix, names = "" if header["version"] > 1 else "0/", list(file.keys()) if with_arrays else []
+            prefix = "" if header["version"] > 1 else "0/"
+            names = list(file.keys()) if with_arrays else []
             return header, {prefix + name: file.get_tensor(name) for name in names}
     except (FileError, MemoryError):
         raise

@@ -153,5 +153,6 @@ def _into_engine(source: "Source", to: str, place: list[Any], kind: str | None, 
 
     options: dict[str, Any] = {"create": True, "replace": replace} | ({} if kind is None else {"kind": kind})
     with engine(to)(*place, getattr(source, "model", None) or source.tag, **options) as store:
-        count, there = stream(source, store), len(store)
+        count = stream(source, store)
+        there = len(store)
     return f"{count} items exported to {store.where}{f'; there are {there} in all' if there != count else ''}"

@@ -96,7 +96,8 @@ class Cluster(Executor):
 
     def _finished(self, sent: "_Sent", spans: list[Span]) -> Iterator[tuple[int, Any]]:
         """(number of rows, task) of each run when it is done; its result stays where it is."""
-        waiting, ahead = deque[tuple[int, Any]](), self._ahead()
+        waiting = deque[tuple[int, Any]]()
+        ahead = self._ahead()
         for start, stop in spans:
             waiting.append((stop - start, sent.submit(_run, (start, stop))))
             if len(waiting) > ahead:
@@ -106,7 +107,8 @@ class Cluster(Executor):
 
     def _results(self, function: Callable[[Any, Any], Any], value: Any, items: Sequence[Any]) -> Iterator[Any]:
         with translate_errors(self.client), _Sent(self.client, value) as sent:
-            waiting, ahead = deque[Any](), self._ahead()
+            waiting = deque[Any]()
+            ahead = self._ahead()
             for item in items:
                 waiting.append(sent.submit(function, item))
                 if len(waiting) > ahead:
@@ -148,7 +150,8 @@ class _Sent:
         level = 1
         while len(runs) > totals.FAN:
             fans = [runs[i : i + totals.FAN] for i in range(0, len(runs), totals.FAN)]
-            runs, level = [self.submit(_combined, fan, level) for fan in fans], level + 1
+            runs = [self.submit(_combined, fan, level) for fan in fans]
+            level += 1
         return runs
 
 

@@ -140,11 +140,9 @@ def _content(index: Any, where: str) -> tuple[Ids, Codes]:
 
 def _lists(faiss: Any, index: Any, where: str) -> tuple[Ids, Codes]:
     """All lists of an IVF index, in the order of the ids."""
-    lists, ids, codes = (
-        _in_memory(faiss, index, where),
-        [np.empty(0, np.int64)],
-        [np.empty((0, index.code_size), np.uint8)],
-    )
+    lists = _in_memory(faiss, index, where)
+    ids = [np.empty(0, np.int64)]
+    codes = [np.empty((0, index.code_size), np.uint8)]
     for number in range(lists.nlist):
         if size := lists.list_size(number):
             ids.append(faiss.rev_swig_ptr(lists.get_ids(number), size).copy())

@@ -159,7 +159,9 @@ class FileStore(EngineStore):
             with suppress(FileError):
                 self._engine = self._read(self.path)
         if self._engine is None or self._stale:
-            self._engine, self._stale, self._changed = self._empty(self._sample()), False, True
+            self._engine = self._empty(self._sample())
+            self._stale = False
+            self._changed = True
             for ids, codes in self._sidecar.batches(width(self.n_bits)):
                 self._add(self._engine, ids, codes)
         return self._engine

@@ -21,7 +21,9 @@ from isch.search.catalog import Key
 from isch.search.filters import Where
 from isch.search.reading import Batch
 
-CONNECT_SECONDS, CALL_SECONDS, TRIES = 10, 60, 4
+CONNECT_SECONDS = 10
+CALL_SECONDS = 60
+TRIES = 4
 T = TypeVar("T")
 
 _COLUMNS = ["key", "numbered", "code", "metadata"]
@@ -74,7 +76,8 @@ class LanceDB(EngineStore):
         return int(self._call(lambda: self._opened.count_rows()))
 
     def _upsert(self, keys: Sequence[Key], codes: Codes, metadata: Sequence[str | None]) -> None:
-        arrow, schema = self._arrow, self._schema()
+        arrow = self._arrow
+        schema = self._schema()
         columns = [
             arrow.array([str(key) for key in keys], arrow.string()),
             arrow.array([isinstance(key, int) for key in keys], arrow.bool_()),
@@ -198,7 +201,8 @@ def _lost(error: BaseException) -> bool:
 
 def _patience(tries: int, seconds: int) -> Any:
     """How often a request is made again, and how long each may take."""
-    remote, limit = require("lancedb.remote", "lancedb"), timedelta(seconds=seconds)
+    remote = require("lancedb.remote", "lancedb")
+    limit = timedelta(seconds=seconds)
     timeouts = remote.TimeoutConfig(timeout=limit, connect_timeout=limit, read_timeout=limit)
     retries = remote.RetryConfig(retries=tries, connect_retries=tries, read_retries=tries, backoff_factor=0.5)
     return remote.ClientConfig(timeout_config=timeouts, retry_config=retries)

@@ -29,7 +29,8 @@ from isch.search.filters import Where
 from isch.search.reading import Batch
 
 TYPES = {"flat": "BIN_FLAT", "ivf": "BIN_IVF_FLAT"}  # what Milvus calls the kinds
-LISTS, PROBES = 1024, 128  # of an IVF index: its lists, and how many of them a search reads
+LISTS = 1024  # of an IVF index
+PROBES = 128  # lists of an IVF index that a search reads
 MAX_HITS = 16_384
 MAX_KEY = 60_000  # bytes
 CONNECT_SECONDS = 10
@@ -169,7 +170,8 @@ class Milvus(EngineStore):
             schema.add_field("id", types.VARCHAR, is_primary=True, max_length=65_535)
             schema.add_field("code", types.BINARY_VECTOR, dim=8 * width(self.n_bits))
             schema.add_field("metadata", types.JSON)
-            index, params = self._client.prepare_index_params(), {"nlist": LISTS} if self.kind == "ivf" else {}
+            index = self._client.prepare_index_params()
+            params = {"nlist": LISTS} if self.kind == "ivf" else {}
             index.add_index("code", index_type=TYPES[self.kind], metric_type="HAMMING", params=params)
             try:
                 self._client.create_collection(self.name, schema=schema, index_params=index)

@@ -238,7 +238,8 @@ class Table(Source):
     """The codes of a table; the other columns are metadata."""
 
     def __init__(self, url: str, table: str, options: ReadOptions) -> None:
-        self.where, self._table = f"table {table!r}", table
+        self.where = f"table {table!r}"
+        self._table = table
         self._server = Server(url, self.where)
         try:
             columns = self._server.columns(table)

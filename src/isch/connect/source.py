@@ -142,7 +142,9 @@ class Reversed(Source):
     """A source whose bytes hold their bits in the other order, the lowest first."""
 
     def __init__(self, source: Source) -> None:
-        self.where, self.tag, self._source = source.where, source.tag, source
+        self.where = source.where
+        self.tag = source.tag
+        self._source = source
 
     def __len__(self) -> int:
         return len(self._source)
@@ -160,7 +162,10 @@ class WithProgress(Source):
     """A source whose reading shows its progress."""
 
     def __init__(self, source: Source, label: str) -> None:
-        self.where, self.tag, self._source, self._label = source.where, source.tag, source, label
+        self.where = source.where
+        self.tag = source.tag
+        self._source = source
+        self._label = label
 
     def __len__(self) -> int:
         return len(self._source)

@@ -205,7 +205,8 @@ class EngineStore(Store):
         if where is None or self.filters:
             return self._in_parts(codes, k, where)
         found: list[list[Candidate]] = [[] for _ in codes]
-        pending, asked = list(range(len(codes))), k
+        pending = list(range(len(codes)))
+        asked = k
         while pending:
             asked = min(asked * GROWTH, total)
             for i, some in zip(pending, self._in_parts(codes[pending], asked, None), strict=True):

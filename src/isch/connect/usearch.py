@@ -33,7 +33,8 @@ class Usearch(FileStore):
         if not len(engine):
             return [(np.empty(0, np.int64), np.empty(0, np.int32)) for _ in codes]
         found = engine.search(codes, k, exact=self.kind == "exact")
-        keys, distances = np.atleast_2d(found.keys), np.atleast_2d(found.distances)
+        keys = np.atleast_2d(found.keys)
+        distances = np.atleast_2d(found.distances)
         counts = np.atleast_1d(getattr(found, "counts", [keys.shape[1]]))
         return [
             (keys[i, :n].astype(np.int64), distances[i, :n].astype(np.int32)) for i, n in enumerate(counts.tolist())

@@ -29,7 +29,8 @@ class Hdf5Codes(Source):
     """The codes of an HDF5 file."""
 
     def __init__(self, path: Path, options: ReadOptions) -> None:
-        self._path, self.where = path, printable(path)
+        self._path = path
+        self.where = printable(path)
         with in_our_words(self.where, hdf5.KIND), self._file() as file:
             matrices = hdf5.matrices(file, path)
             self._names = next((name for name in (options.key, "keys", "names") if name and name in file), None)
@@ -48,7 +49,8 @@ class Hdf5Codes(Source):
 
     def batches(self) -> Iterator[Batch]:
         """All items, some thousands at a time."""
-        keys, notes = self._keys(), self._texts("metadata") if self._ours else None
+        keys = self._keys()
+        notes = self._texts("metadata") if self._ours else None
         for start, block in self._features.batches(BATCH_ROWS):
             rows = slice(start, start + block.shape[0])
             some = list(keys[rows])
@@ -91,7 +93,8 @@ def read(path: Path, options: ReadOptions) -> Source:
 def write(path: Path, source: Source) -> None:
     """The datasets, each with checksums; the codes are read twice, because strings have the length of the longest."""
     h5py = require("h5py", "formats")
-    rows, lengths = 0, [1, 1]
+    rows = 0
+    lengths = [1, 1]
     for batch in source.batches():
         lengths = [max(n, *map(len, texts)) for n, texts in zip(lengths, _texts(batch, source.where), strict=True)]
         rows += len(batch.keys)

@@ -47,7 +47,9 @@ def read(path: Path, options: ReadOptions) -> Source:
 
 def write(path: Path, source: Source) -> None:
     """The codes, and their keys beside them."""
-    rows, longest, numbered = 0, 1, True
+    rows = 0
+    longest = 1
+    numbered = True
     for batch in source.batches():
         numbered = numbered and list(batch.keys) == list(range(rows, rows + len(batch.keys)))
         longest = max(longest, *map(len, _texts(batch, source.where)))

@@ -118,7 +118,8 @@ def read(path: Path, options: ReadOptions) -> Source:
 
 def write(path: Path, source: Source) -> None:
     """The four columns, with a checksum for each page."""
-    arrow, pq = require("pyarrow", "formats"), require("pyarrow.parquet", "formats")
+    arrow = require("pyarrow", "formats")
+    pq = require("pyarrow.parquet", "formats")
     types = (arrow.string(), arrow.bool_(), arrow.list_(arrow.uint8(), width(source.tag.n_bits)), arrow.string())
     fields = [arrow.field(name, kind) for name, kind in zip(OURS, types, strict=True)]
     schema = arrow.schema(fields, metadata={b"isch": str(source.tag).encode()})
