@@ -24,7 +24,7 @@ from isch.files import reading, replacing
 from isch.lazy import sparse
 from isch.rounded import Rounded
 
-VERSION = 3
+VERSIONS = (2, 3)  # of model files; 3 if there are rounded weights
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -71,8 +71,7 @@ def read(path: str | os.PathLike[str]) -> Model:
     if not _matches(header, arrays):
         raise FormatError(f"{path}: the model is damaged (its content does not match its checksum)")
     try:
-        described = header["parts"] if header["version"] > 1 else [header]
-        parts = [_put_together(one, f"{i}/", arrays) for i, one in enumerate(described)]
+        parts = [_put_together(one, f"{i}/", arrays) for i, one in enumerate(header["parts"])]
         return Model(header["version"], header["checksum"], parts)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise FormatError(f"{path}: the header of the model is damaged ({error!r})") from error
@@ -152,9 +151,8 @@ def _read(path: str | os.PathLike[str], with_arrays: bool) -> tuple[dict[str, An
         with reading(path), safe_open(path, framework="numpy") as file:
             header = json.loads((file.metadata() or {})["isch"])
             _check_version(header, path)
-            prefix = "" if header["version"] > 1 else "0/"
             names = list(file.keys()) if with_arrays else []
-            return header, {prefix + name: file.get_tensor(name) for name in names}
+            return header, {name: file.get_tensor(name) for name in names}
     except (FileError, MemoryError):
         raise
     except OSError as error:
@@ -167,19 +165,21 @@ def _check_version(header: dict[str, Any], path: str | os.PathLike[str]) -> None
     version = header["version"]
     if not isinstance(version, int) or version < 1:
         raise FormatError(f"{path}: not an ISCH model file, or damaged (format version {version!r:.40})")
-    if version > VERSION:
-        raise FormatError(f"{path}: the model has format version {version}; this ISCH reads up to version {VERSION}")
+    if version < VERSIONS[0]:
+        raise FormatError(f"{path}: the model has format version {version}, which is not read any more; fit it again")
+    if version > VERSIONS[-1]:
+        raise FormatError(
+            f"{path}: the model has format version {version}; this ISCH reads up to version {VERSIONS[-1]}"
+        )
 
 
 def _matches(header: dict[str, Any], arrays: Arrays) -> bool:
-    """Whether the checksum is right; in version 1 it covers only the arrays."""
-    if header["version"] > 1:
-        return bool(header.get("checksum") == _checksum(arrays, {k: v for k, v in header.items() if k != "checksum"}))
-    return bool(header.get("checksum") == _checksum({k.removeprefix("0/"): v for k, v in arrays.items()}))
+    """Whether the checksum is that of the arrays and the rest of the header."""
+    return bool(header.get("checksum") == _checksum(arrays, {k: v for k, v in header.items() if k != "checksum"}))
 
 
-def _checksum(arrays: Arrays, header: dict[str, Any] | None = None) -> str:
-    digest = hashlib.sha256(b"" if header is None else _canonical(header).encode())
+def _checksum(arrays: Arrays, header: dict[str, Any]) -> str:
+    digest = hashlib.sha256(_canonical(header).encode())
     for name in sorted(arrays):
         digest.update(name.encode() + str(arrays[name].dtype).encode() + str(arrays[name].shape).encode())
         digest.update(np.ascontiguousarray(arrays[name]).data)
