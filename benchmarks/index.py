@@ -40,6 +40,19 @@ took = time.perf_counter() - start
 print(took, len(index), resident() - before, read() - disk)
 """
 
+FIRST = """
+import sys
+import time
+import numpy as np
+from isch import Index
+index, queries = Index.open({path!r}, verify=sys.argv[1]), np.load({queries!r})
+start = time.perf_counter()
+index.search(queries, 10)
+print(time.perf_counter() - start)
+"""
+FIRST_ROUNDS = 15
+VERIFY = ("never", "first use", "before")
+
 
 def side_by_side(*functions: Callable[[], object], repeats: int = 25) -> NDArray[np.float64]:
     """Times (repeats, functions) of functions called in turn: a slow moment of the machine falls on all of them."""
@@ -107,6 +120,26 @@ def opening(path: Path) -> list[object]:
     return [f"open {items:,.0f} × {N_BITS} bits (new process, median of 5)", f"{took * 1e3:.1f} ms", note]
 
 
+def first_searches(path: Path, queries: Path) -> list[list[object]]:
+    """The first search of a process, by when files are compared with their checksums; in turns."""
+    lines: list[list[object]] = []
+    count = len(np.load(queries))
+    command = [sys.executable, "-c", FIRST.format(path=str(path), queries=str(queries))]
+    runs = [
+        [
+            float(subprocess.run([*command, verify], capture_output=True, text=True, check=True).stdout)
+            for verify in VERIFY
+        ]
+        for _ in range(FIRST_ROUNDS)
+    ]
+    times = np.array(runs)
+    for i, verify in enumerate(VERIFY):
+        ratio = np.median(times[:, i] / times[:, 0])
+        name = f'first search of a process, {count} queries, `verify="{verify}"`'
+        lines.append([name, f"{np.median(times[:, i]) * 1e3:.1f} ms", f"{ratio:.2f} × never"])
+    return lines
+
+
 def reranking(folder: Path, n: int) -> list[list[object]]:
     """The scan for k, beside the scan for the candidates and their re-ranking; of random and of clustered codes."""
     rng = np.random.default_rng(0)
@@ -164,6 +197,10 @@ def main() -> None:
 
 def disk(folder: Path, rows: int) -> str:
     path, lines = adding(folder, rows)
+    for count in (1, BATCH):
+        queries = np.random.default_rng(count).integers(0, 256, (count, N_BITS // 8), dtype=np.uint8)
+        np.save(folder / "queries.npy", queries)
+        lines += first_searches(folder / "0.isch", folder / "queries.npy")
     return f"""## The index on disk
 
 {table(["what", "time", ""], [*lines, opening(path)])}

@@ -4,6 +4,7 @@ The package is imported at use, so that a child which attacks something else sta
 """
 
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,9 @@ def answers(index: Any) -> Any:
     queries = np.random.default_rng(1).standard_normal((3, index.encoder.n_features)).astype(np.float32)
     kept = "factors" if index.info()["keep_features"] == "factors" else "exact"
     found = [index.search(queries, 70, rerank=rerank) for rerank in ("none", "asymmetric", kept)]
+    there = set(index.fields())
     filters = ({"n": {"<": 20}}, {"group": 1}, {"album": ["é", "x"]})
-    found += [index.search(queries, 5, where=where) for where in filters]
+    found += [index.search(queries, 5, where=where) for where in filters if there >= where.keys()]
     items = [item for key in list(index)[::7] if (item := index.get(key))]
     batches = [(batch.keys, batch.codes, batch.metadata, batch.features) for batch in index.batches()]
     alike = index.duplicates(3)
@@ -72,6 +74,40 @@ def read(path: Path) -> Any:
         found = answers(index)
     verified(path)
     return found
+
+
+def search(path: Path) -> Any:
+    """Ask everything, without verify: damage that would change an answer must be found by the question itself."""
+    from isch import Index
+
+    with Index.open(path) as index:
+        return answers(index)
+
+
+def repair(path: Path) -> Any:
+    """Repair, and compare what is left with what was there: the answer is what is wrong."""
+    from isch import Index
+
+    with tempfile.TemporaryDirectory() as folder:
+        right = items(make(Path(folder)), deleted=True)
+    Index.repair(path)
+    verified(path)
+    return [key for key, item in items(path).items() if right.get(key) != item]
+
+
+def items(path: Path, deleted: bool = False) -> dict[Any, Any]:
+    """All items by key, and also those that are deleted: a repair may bring them back, and says so."""
+    from isch import Index
+
+    with Index.open(path) as index:
+        if deleted:
+            index._now.live = [None] * len(index._now.segments)
+        batches = list(index.batches())
+    return {
+        key: (code.tobytes(), metadata, features.tobytes())
+        for batch in batches
+        for key, code, metadata, features in zip(*batch, strict=True)
+    }
 
 
 def change(path: Path) -> Any:
@@ -97,6 +133,8 @@ def verified(path: Path) -> None:
 
 TARGETS = [
     Target("index read", make, read, sealed=True, crafted=crafted_index.crafted),
+    Target("index search", make, search, sealed=True),
+    Target("index repair", make, repair, sealed=True),
     Target("index change", make, change, sealed=True, crafted=crafted_index.crafted),
     Target("index factors read", make_factors, read, sealed=True, crafted=crafted_index.crafted_factors),
     Target("index factors change", make_factors, change, sealed=True, crafted=crafted_index.crafted_factors),

@@ -8,6 +8,7 @@
     ├── FileError            a file or folder that cannot be read or written as asked (also an OSError)
     │   ├── FormatError      not the format it should be, damaged, or of a newer version
     │   ├── LockedError      another process is writing to it
+    │   ├── NotDurable       written, but perhaps not for good: a power failure may undo it
     │   └── MissingData      the files of a dataset, or the results of an experiment, are not there
     ├── ClusterError         a Dask cluster that cannot be reached, or cannot do the work
     └── MissingExtra         an optional package is needed (also an ImportError)
@@ -58,6 +59,10 @@ class FormatError(FileError):
 
 class LockedError(FileError):
     """Another process holds the right to write."""
+
+
+class NotDurable(FileError):
+    """A file or a change is stored and can be seen, but could not be forced to disk: a power failure may undo it."""
 
 
 class MissingData(FileError):

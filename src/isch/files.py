@@ -1,5 +1,6 @@
 """Reading regular files only, and writing files whole or not at all."""
 
+import errno
 import os
 import shutil
 import stat
@@ -10,9 +11,11 @@ from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO
 
-from isch.errors import FileError, FormatError
+from isch.errors import FileError, FormatError, NotDurable
 
 PATIENCE = 2.0  # seconds to wait for a file that somebody has open, on systems that then refuse to replace it
+
+NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP)  # from file systems that keep the entries of folders by themselves
 
 KINDS = {
     stat.S_IFDIR: "a folder",
@@ -45,7 +48,7 @@ def reading(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """
     _check(path)
     try:
-        with open(path, "rb", opener=_open_at_once) as file:
+        with open(path, "rb", opener=open_at_once) as file:
             check_regular(path, os.fstat(file.fileno()).st_mode)
             yield file
     except OSError as error:
@@ -90,7 +93,7 @@ def printable(path: str | os.PathLike[str]) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def _open_at_once(path: str, flags: int) -> int:
+def open_at_once(path: str, flags: int) -> int:
     """Open without waiting for the other end of a pipe, where the system knows how."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
@@ -107,6 +110,13 @@ def replacing(path: str | os.PathLike[str], durable: bool = True) -> Iterator[Pa
 
     A link keeps its target, and a file that is replaced keeps its permissions. ``durable=False`` is for files that can
     be made again: they are not forced to disk, and may be empty after a power failure.
+
+    Raises
+    ------
+    NotDurable
+        The file has its name, but the folder could not be forced to disk.
+    FileError
+        Nothing was written.
     """
     target = Path(path).resolve()
     check_writable(target)
@@ -120,14 +130,14 @@ def replacing(path: str | os.PathLike[str], durable: bool = True) -> Iterator[Pa
         if mode is not None:
             temporary.chmod(mode)
         _rename(temporary, target)
-        if durable:
-            sync(target.parent)
     except OSError as error:
         raise (
             error if isinstance(error, FileError) else FileError(f"cannot write {path}: {error.strerror or error}")
         ) from error
     finally:
         temporary.unlink(missing_ok=True)
+    if durable:
+        sync_name(target)
 
 
 def put(whole: Path, path: str | os.PathLike[str]) -> None:
@@ -152,6 +162,23 @@ def check_writable(target: Path) -> None:
         raise FileError(f"cannot write {target}: the folder {target.parent} is not writable")
 
 
+def sync_name(path: Path) -> None:
+    """Force the name that a file or folder has just got to disk.
+
+    Raises
+    ------
+    NotDurable
+        The file has its name, but may lose it.
+    """
+    try:
+        sync(path.parent)
+    except OSError as error:
+        raise NotDurable(
+            f"{printable(path)}: the change is stored, but may not survive a power failure; "
+            f"its folder could not be forced to disk ({error.strerror or error})"
+        ) from error
+
+
 def sync(path: Path) -> None:
     """Force a file, or the entries of a folder, to disk. Windows does not open folders and needs no help there."""
     folder = path.is_dir()
@@ -160,6 +187,9 @@ def sync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY if folder else os.O_RDWR)  # Windows syncs only what is open for writing
     try:
         os.fsync(handle)
+    except OSError as error:
+        if not (folder and error.errno in NO_FOLDER_SYNC):
+            raise
     finally:
         os.close(handle)
 

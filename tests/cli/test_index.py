@@ -110,7 +110,10 @@ FAILURES = {
         "needs an index that was built with --keep-features",
     ),
     "radius": (["within", "f.isch", "one.npy", "--radius", "-1"], "Invalid value for '--radius'"),
-    "field": (["within", "f.isch", "one.npy", "--where", "albun=x"], "no item has the field 'albun'"),
+    "field": (
+        ["within", "f.isch", "one.npy", "--where", "albun=x"],
+        "no item has the field 'albun'; the fields are album",
+    ),
     "k": (["search", "f.isch", "one.npy", "-k", "0"], "Invalid value for '-k'"),
     "missing key": (["index", "delete", "f.isch", "nobody"], "'nobody' is not in the index"),
     "nothing to delete": (["index", "delete", "f.isch"], "give the keys"),
@@ -119,7 +122,9 @@ FAILURES = {
 
 @pytest.fixture(scope="module")
 def failing(inputs: Path) -> Path:
-    Index.create(inputs / "f.isch", inputs / "model.safetensors").close()
+    Index.create(
+        inputs / "f.isch", inputs / "model.safetensors", inputs / "features.npy", metadata={"album": 1}
+    ).close()
     return inputs
 
 

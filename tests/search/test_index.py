@@ -207,7 +207,7 @@ def test_upsert_replaces_code_and_metadata(index: Index) -> None:
 
 def test_compaction_changes_no_answer(index: Index) -> None:
     for seed in range(4):
-        index.add(codes(50, 64, seed) & 0x11, keys=[f"{seed}-{i}" for i in range(50)])
+        index.add(codes(50, 64, seed) & 0x11, [f"{seed}-{i}" for i in range(50)], [{"x": i % 2} for i in range(50)])
     index.delete([f"{seed}-{i}" for seed in range(4) for i in range(0, 50, 3)])
     queries = codes(5, seed=9) & 0x11
     before, where = index.search(queries, k=40), index.search(queries, k=40, where={"x": 1})
@@ -528,3 +528,34 @@ def test_the_golden_index_of_each_version_is_read(tmp_path: Path, version: int) 
         index.add(queries)
         index.compact()
         assert index.verify() == []
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_filter_on_a_field_that_no_item_has_is_refused(index: Index, deleted: bool) -> None:
+    index.search(codes(1), where={"anything": 1})  # of nothing, nothing is known
+    index.add(codes(4), keys=list("abcd"))
+    with pytest.raises(InputError, match="no item has the field 'albun'; no item has any metadata"):
+        index.search(codes(1), where={"albun": 1})
+    index.add(codes(4), metadata=[{"album": i, "year": 2000} for i in range(4)])
+    if deleted:
+        index.delete(["a", "b"])
+    uses = (
+        lambda where: index.search(codes(1), where=where),
+        lambda where: index.search_codes(codes(1), where=where),
+        lambda where: index.within(codes(1), 64, where=where),
+        lambda where: index.similar("c", where=where),
+    )
+    for use in uses:
+        for where in ({"albun": 1}, {"year": 2000, "albun": {"!=": 1}}, [{"year": 2000}, {"albun": [1, 2]}]):
+            with pytest.raises(InputError, match="no item has the field 'albun'; the fields are album, year"):
+                use(where)
+        use({"album": 77})
+
+
+def test_a_field_of_one_of_several_indexes_is_known_to_all(tmp_path: Path) -> None:
+    for name, field in (("a", "album"), ("b", "year")):
+        Index.create(tmp_path / f"{name}.isch", rows=codes(5), n_bits=64, metadata={field: 1}).close()
+    with Index.open([tmp_path / "a.isch", tmp_path / "b.isch"]) as both:
+        assert {hit.key.folder for hit in both.search(codes(1), 10, where={"year": 1})[0]} == {str(tmp_path / "b.isch")}
+        with pytest.raises(InputError, match="no item has the field 'x'; the fields are album, year"):
+            both.search(codes(1), where={"x": 1})

@@ -1,4 +1,4 @@
-"""isch index build, add, delete, compact, verify, info."""
+"""isch index build, add, delete, compact, verify, backup, repair, info."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ import typer
 
 from isch.cli import arguments
 from isch.cli.arguments import MAX_BITS, AsJson
-from isch.cli.console import done, facts, json_lines, say
+from isch.cli.console import complain, done, facts, json_lines, say
 from isch.cli.help import SEARCH, Commands
 from isch.cli.outputs import claim
 from isch.errors import FormatError, InputError, KeysExist, ParameterError
@@ -36,7 +36,7 @@ Metadata = Annotated[Path | None, typer.Option(help="A file with one JSON object
 
 def attach(app: typer.Typer) -> None:
     """Add the commands."""
-    for command in (build, add, delete, compact, verify, info):
+    for command in (build, add, delete, compact, verify, backup, repair, info):
         group.command()(command)
     app.add_typer(group, rich_help_panel=SEARCH)
 
@@ -140,6 +140,38 @@ def verify(index: IndexPath) -> None:
     if found:
         raise FormatError(f"{index}: {len(found)} problem{'s' if len(found) > 1 else ''} found")
     done(f"{index}: all is well")
+
+
+def backup(
+    index: IndexPath,
+    output: Annotated[Path, typer.Argument(help="The index to make.")],
+    copy: Annotated[
+        bool, typer.Option("--copy", help="Copy files even where links to them are possible and take no space.")
+    ] = False,
+) -> None:
+    """Copy an index as it is now, whole or not at all, and verify the copy; writers may go on meanwhile."""
+    from isch.cli.progress import shown
+    from isch.search import backup as copies
+
+    claim(output, [index], force=None)
+    with shown():
+        count = copies.backup(index, output, copy)
+    done(f"{count} items in {output}, which is verified")
+
+
+def repair(index: IndexPath) -> None:
+    """Keep every undamaged segment of a damaged index, say what is lost, and move damaged files aside."""
+    from isch.cli.progress import shown
+    from isch.search.index import Index
+
+    with shown():
+        repaired = Index.repair(index)
+    for problem in repaired.found:
+        complain(problem)
+    if repaired.aside is None:
+        done(f"{index}: all is well")
+    else:
+        done(f"{index}: {repaired.items} items are kept; what was damaged is in {repaired.aside}")
 
 
 def info(index: IndexPath, json: AsJson = False) -> None:

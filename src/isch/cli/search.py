@@ -11,7 +11,7 @@ from isch.cli.arguments import AsJson
 from isch.cli.console import complain, done, table
 from isch.cli.help import SEARCH
 from isch.cli.index import Source
-from isch.errors import InputError, ParameterError
+from isch.errors import ParameterError
 
 if TYPE_CHECKING:
     from isch.search.index import Index
@@ -64,7 +64,6 @@ def search(
         if explain:
             _explain(opened.explain(queries, k))
         results = opened.search(queries, k, where=wanted, rerank=rerank, oversample=oversample, recall=recall)
-        _check_fields(opened, wanted, results)
     done(_json(results) if json else _table(results))
 
 
@@ -85,7 +84,6 @@ def within(
         if explain:
             _explain(opened.explain(queries, radius=radius))
         results = opened.within(queries, radius, where=wanted)
-        _check_fields(opened, wanted, results)
     done(_json(results) if json else _table(results))
 
 
@@ -119,16 +117,3 @@ def _table(results: "Iterable[list[Hit]]") -> Iterator[str]:
         for rank, hit in enumerate(hits, 1):
             score = "" if hit.score is None else f"{hit.score:.6g}"
             yield from table([(query, rank, f"{hit.distance:g}", score, hit.key)])
-
-
-def _check_fields(
-    index: "Index | Indexes", wanted: list[dict[str, Any]] | None, results: "Iterable[list[Hit]]"
-) -> None:
-    """Refuse a condition on a field that no item has, if nothing was found: it is most likely a typing mistake."""
-    if not wanted or any(results):
-        return
-    there = index.fields()
-    for field in (field for condition in wanted for field in condition):
-        if field not in there:
-            known = f"the fields are {', '.join(there)}" if there else "no item has any metadata"
-            raise InputError(f"--where: no item has the field {field!r}; {known}")

@@ -169,7 +169,7 @@ def decoded(content: bytes, path: Path) -> Catalog:
 def checked(values: dict[str, Any], where: Path) -> Catalog:
     """A catalog from plain values, each of which is checked."""
     _check(values, _CATALOG, "", where)
-    rows = tuple(_segment(row, number, where) for number, row in enumerate(values["segments"]))
+    rows = tuple(segment(row, number, where) for number, row in enumerate(values["segments"]))
     names = [name for row in rows for name in row.files]
     if len(set(names)) < len(names):
         raise FormatError(f"{where}: the catalog is damaged (a segment is listed twice)")
@@ -181,7 +181,8 @@ def checked(values: dict[str, Any], where: Path) -> Catalog:
     return catalog
 
 
-def _segment(values: Any, number: int, where: Path) -> SegmentRow:
+def segment(values: Any, number: int, where: Path) -> SegmentRow:
+    """What a catalog says of a segment, from plain values."""
     name = f"segment {number}: "
     _check(values, _SEGMENT, name, where)
     dead = values["dead"]
@@ -214,8 +215,9 @@ def _or_none(right: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: value is None or right(value)
 
 
+IDENTITY = _hexadecimal(32)
 _CATALOG = {
-    "id": _hexadecimal(32),
+    "id": IDENTITY,
     "n_bits": _whole(1, 2**31),
     "n_features": _or_none(_whole(1, 2**31)),
     "keep_features": lambda value: value is None or value in KEPT,

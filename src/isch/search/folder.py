@@ -10,8 +10,8 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from isch.encoder import Encoder
-from isch.errors import FileError, FormatError, InputError, ParameterError, unknown
-from isch.files import plain, sync
+from isch.errors import FileError, FormatError, InputError, NotDurable, ParameterError, unknown
+from isch.files import plain, sync, sync_name
 from isch.lazy import Lazy
 from isch.locks import locked, note
 from isch.search import catalog as catalogs
@@ -48,13 +48,14 @@ def building(path: str | os.PathLike[str]) -> Iterator[Path]:
             temporary.mkdir()
             yield temporary
             os.rename(temporary, target)
-            sync(target.absolute().parent)
         except OSError as error:
             raise _unmade(error, target) from error
         finally:
             _remove(temporary)
             for file in (lock, note(lock)):
-                file.unlink(missing_ok=True)
+                with suppress(OSError):  # the next process that makes an index of this name takes the same files
+                    file.unlink()
+    sync_name(target.absolute())
 
 
 def remove(path: Path) -> None:
@@ -65,7 +66,9 @@ def remove(path: Path) -> None:
 
 
 def _unmade(error: OSError, target: Path) -> FileError:
-    return error if isinstance(error, FileError) else FileError(f"cannot make {target}: {error.strerror or error}")
+    if isinstance(error, FileError) and not isinstance(error, NotDurable):  # what is in the new folder goes with it
+        return error
+    return FileError(f"cannot make {target}: {error.strerror or error}")
 
 
 def _remove_remains(target: Path) -> None:
@@ -106,13 +109,21 @@ def write_empty(folder: Path, encoder: Encoder | None, n_bits: int | None, keep_
     sync(folder)
 
 
-def checked(path: Path) -> Path:
-    """The folder, if it can be an index and all of it lies in this folder."""
+def checked(path: Path, catalog: bool = True) -> Path:
+    """The folder, if it can be an index and all of it lies in this folder.
+
+    Parameters
+    ----------
+    path : Path
+        The folder.
+    catalog : bool
+        Whether there must be a catalog; a repair can do without.
+    """
     try:
         if not path.exists():
             raise FileError(f"{path}: no such index")
-        catalog = any((path / name).is_file() for name in (catalogs.FILE, version1.FILE))
-        if not catalog or not (path / SEGMENTS).is_dir():
+        has_one = any((path / name).is_file() for name in (catalogs.FILE, version1.FILE))
+        if has_one < catalog or not (path / SEGMENTS).is_dir():
             raise FormatError(f"{path}: not an ISCH index (a folder with {catalogs.FILE} and {SEGMENTS})")
         for name in (*FILES, SEGMENTS):
             if (path / name).is_symlink():

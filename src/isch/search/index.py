@@ -11,14 +11,16 @@ it was opened, or last wrote or refreshed. Many threads may use it, and other pr
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from isch.encoder import Encoder
-from isch.errors import InputError
+from isch.errors import InputError, NotDurable
 from isch.forks import Lock
 from isch.lazy import Lazy
 from isch.search import intake
 from isch.search import keys as key_rules
+from isch.search.first_use import FIRST_USE
 from isch.search.folder import building, write_empty
 from isch.search.reading import Reader
 from isch.search.writer import Rows, Writer, writing
@@ -26,10 +28,13 @@ from isch.search.writer import Rows, Writer, writing
 if TYPE_CHECKING:
     from isch.search import calibration
     from isch.search import duplicates as near_duplicates
+    from isch.search import repair as repairing
     from isch.search.indexes import Indexes
+    from isch.search.repair import Repaired
 else:
     calibration = Lazy("isch.search.calibration")
     near_duplicates = Lazy("isch.search.duplicates")
+    repairing = Lazy("isch.search.repair")
 
 WAIT_SECONDS = 5.0
 
@@ -45,19 +50,28 @@ class Index(Reader):
         Seconds that a change waits for another process that is writing.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, wait: float = WAIT_SECONDS, client: Any = None) -> None:
-        super().__init__(path, client)
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        wait: float = WAIT_SECONDS,
+        client: Any = None,
+        verify: str = FIRST_USE,
+    ) -> None:
+        super().__init__(path, client, verify)
         self._wait = wait
         self._writing = Lock()
 
     @overload
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, wait: float = WAIT_SECONDS, client: Any = None) -> Self: ...
+    def open(cls, path: str | os.PathLike[str], *, wait: float = ..., client: Any = ..., verify: str = ...) -> Self: ...
     @overload
     @classmethod
-    def open(cls, path: list[Any] | tuple[Any, ...], *, client: Any = None) -> "Indexes": ...
+    def open(cls, path: list[Any] | tuple[Any, ...], *, client: Any = ..., verify: str = ...) -> "Indexes": ...
     @classmethod
-    def open(cls, path: Any, *, wait: float = WAIT_SECONDS, client: Any = None) -> "Self | Indexes":
+    def open(
+        cls, path: Any, *, wait: float = WAIT_SECONDS, client: Any = None, verify: str = FIRST_USE
+    ) -> "Self | Indexes":
         """Open an index, or several to be searched as one.
 
         Parameters
@@ -68,16 +82,21 @@ class Index(Reader):
             How many seconds a change waits for another process that is writing.
         client : distributed.Client, optional
             A Dask cluster whose workers see the folder under the same path: they search it. The answers are the same.
+        verify : {"first use", "before", "never"}
+            When files are compared with their checksums: each once, in the background of the first searches; or before
+            the first search that reads them, which then waits; or only by ``verify``. A search never gives results from
+            a file that was found damaged. With "first use", a few megabytes are compared before they are searched, and
+            of larger files a search that is made before the end of the comparison may give wrong results.
 
         Returns
         -------
         Index, or Indexes
         """
         if isinstance(path, str | os.PathLike):
-            return cls(path, wait=wait, client=client)
+            return cls(path, wait=wait, client=client, verify=verify)
         from isch.search.indexes import Indexes
 
-        return Indexes(path, client)
+        return Indexes(path, client, verify)
 
     @classmethod
     def create(
@@ -113,6 +132,25 @@ class Index(Reader):
                 with cls(folder) as index:
                     index.add(rows, keys, metadata)
         return cls(path)
+
+    @classmethod
+    def repair(cls, path: str | os.PathLike[str], *, wait: float = WAIT_SECONDS) -> "Repaired":
+        """Keep every undamaged segment of a damaged index, and move what is damaged aside.
+
+        Parameters
+        ----------
+        path : path
+            The folder. A catalog that is damaged or missing is made anew from the segments.
+        wait : float
+            How many seconds to wait for another process that is writing.
+
+        Returns
+        -------
+        Repaired
+            How many ``items`` there are now, a sentence for each problem ``found``, and the folder ``aside`` with what
+            was damaged: None if nothing was.
+        """
+        return repairing.repair(Path(path), wait)
 
     def add(self, rows: Any, keys: Any = None, metadata: Any = None) -> None:
         """Add items, all or none.
@@ -189,8 +227,12 @@ class Index(Reader):
     @contextmanager
     def _changing(self) -> Iterator[Writer]:
         known = self._now.segments
-        with self._writing, writing(self.path, self._wait, known) as writer:
-            yield writer
+        try:
+            with self._writing, writing(self.path, self._wait, known, self._verify) as writer:
+                yield writer
+        except NotDurable:
+            self.refresh()  # the change is there
+            raise
         self.refresh()
 
     def _add(self, rows: Rows, keys: Any, metadata: Any, replace: bool) -> None:

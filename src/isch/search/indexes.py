@@ -15,7 +15,8 @@ import numpy as np
 
 from isch.errors import InputError
 from isch.search.catalog import Key, kept_by_all
-from isch.search.filters import Where
+from isch.search.filters import Test, Where
+from isch.search.first_use import FIRST_USE
 from isch.search.items import Metadata
 from isch.search.reading import Reader
 from isch.search.results import Hit, Results
@@ -41,6 +42,8 @@ class Indexes:
         The folders.
     client : distributed.Client, optional
         As in ``Index.open``.
+    verify : {"first use", "before", "never"}
+        As in ``Index.open``.
 
     Raises
     ------
@@ -48,10 +51,10 @@ class Indexes:
         There are none, one is given twice, or they differ in their model or in the length of their codes.
     """
 
-    def __init__(self, paths: Iterable[str | os.PathLike[str]], client: Any = None) -> None:
+    def __init__(self, paths: Iterable[str | os.PathLike[str]], client: Any = None, verify: str = FIRST_USE) -> None:
         self.names = [os.fspath(path) for path in paths]
         _check_names(self.names)
-        self._parts = [Reader(name) for name in self.names]
+        self._parts = [Reader(name, verify=verify) for name in self.names]
         self._client = client
         self._joint = _Joint(self.names, self._parts, client)
 
@@ -188,17 +191,16 @@ class Union(Snapshot):
         first = replace(parts[0].catalog, segments=rows, keep_features=kept)
         self._names, self._parts = names, parts
         self._starts = np.cumsum([0, *(int(part.offsets[-1]) for part in parts)])
-        super().__init__(parts[0].folder, replace(first, segments=()), parts[0].folder)
+        super().__init__(parts[0].folder, replace(first, segments=()), parts[0].folder, verify=parts[0].verify)
         self.catalog = first
         self.segments = [segment for part in parts for segment in part.segments]
         self.live = [live for part in parts for live in part.live]
         self.offsets = np.cumsum([0, *map(len, self.segments)])
 
-    def allowed(self, where: Where | None, among: list[Key] | None) -> Allowed | None:
-        """The rows of each segment that a filter, and a list of keys in any index, allow; None: all."""
-        if where is None and among is None:
+    def _allowed(self, wanted: list[Test] | None, among: list[Key] | None) -> Allowed | None:
+        if wanted is None and among is None:
             return None
-        return list(chain.from_iterable(part.allowed(where, among) or [] for part in self._parts))
+        return list(chain.from_iterable(part._allowed(wanted, among) or [] for part in self._parts))
 
     def items(self, rows: Rows) -> dict[int, tuple[Any, Metadata]]:
         """(place, metadata) of rows."""

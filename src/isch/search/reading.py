@@ -17,24 +17,27 @@ from isch.errors import FileError, FormatError, InputError
 from isch.forks import Lock
 from isch.lazy import Lazy
 from isch.scan.exact import check_k, check_radius
-from isch.search import intake
+from isch.search import first_use, intake
 from isch.search import keys as key_rules
 from isch.search import rerank as reranking
 from isch.search.catalog import Key
 from isch.search.filters import Where
+from isch.search.first_use import FIRST_USE
 from isch.search.folder import checked, model_file
 from isch.search.items import Metadata
 from isch.search.results import Hit, Results, collected, listed
+from isch.search.sealed import CODES
 from isch.search.snapshot import Snapshot, take
 from isch.search.verify import problems
 
 if TYPE_CHECKING:
     from isch.hashing.base import Hasher
     from isch.scan.exact import Ranked
-    from isch.search import calibration
+    from isch.search import backup, calibration
     from isch.search import duplicates as near_duplicates
     from isch.search.workers import Workers
 else:
+    backup = Lazy("isch.search.backup")
     calibration = Lazy("isch.search.calibration")
     near_duplicates = Lazy("isch.search.duplicates")
 
@@ -62,9 +65,10 @@ class Batch(NamedTuple):
 class Reader:
     """What can be read from an index on disk; it shows the state when it was opened, or last refreshed."""
 
-    def __init__(self, path: str | os.PathLike[str], client: Any = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], client: Any = None, verify: str = FIRST_USE) -> None:
         folder = Path(path).absolute()
-        self._read(folder, take(checked(folder)), client)
+        self._verify = first_use.checked(verify)
+        self._read(folder, take(checked(folder), verify=verify), client)
 
     def _read(self, path: Path, snapshot: Snapshot, client: Any) -> None:
         """Read a snapshot; the model lies in the folder ``path``."""
@@ -115,18 +119,19 @@ class Reader:
         """
         check_k(k)
         snapshot = self._now
-        encoder, keeps = self._encoder(snapshot), snapshot.catalog.keep_features
-        distance = HAMMING if encoder is None else encoder.distance
-        compared = None if encoder is None else distance
-        if recall is None:
-            stage = reranking.stage(rerank, oversample, compared, keeps)
-        else:
-            stage = calibration.stage(snapshot, compared, rerank, oversample, k, recall)
-        asked = intake.queries(queries, encoder, snapshot.n_bits)
-        allowed = snapshot.allowed(where, None if among is None else key_rules.many(among))
-        found = self._nearest(snapshot, asked.codes, stage.candidates(k, snapshot.n_bits), distance, allowed)
-        distances, rows, scores = stage.order(snapshot, asked, found, k)
-        return collected(rows, snapshot.items(rows), distances, scores)
+        with snapshot.reading():  # begun before the model is loaded, so that both take place at once
+            encoder, keeps = self._encoder(snapshot), snapshot.catalog.keep_features
+            distance = HAMMING if encoder is None else encoder.distance
+            compared = None if encoder is None else distance
+            if recall is None:
+                stage = reranking.stage(rerank, oversample, compared, keeps)
+            else:
+                stage = calibration.stage(snapshot, compared, rerank, oversample, k, recall)
+            asked = intake.queries(queries, encoder, snapshot.n_bits)
+            allowed = snapshot.allowed(where, None if among is None else key_rules.many(among))
+            found = self._nearest(snapshot, asked.codes, stage.candidates(k, snapshot.n_bits), distance, allowed)
+            distances, rows, scores = stage.order(snapshot, asked, found, k)
+            return collected(rows, snapshot.items(rows), distances, scores)
 
     def search_codes(self, codes: Any, k: int = 10, *, where: Where | None = None) -> Results:
         """Find the k items nearest to codes that this index's hasher made elsewhere.
@@ -147,8 +152,9 @@ class Reader:
         check_k(k)
         snapshot = self._now
         asked = intake.queries(codes, None, snapshot.n_bits).codes
-        distances, rows = snapshot.nearest(asked, k, self.distance, snapshot.allowed(where, None))
-        return collected(rows, snapshot.items(rows), distances, None)
+        with snapshot.reading():
+            distances, rows = snapshot.nearest(asked, k, self.distance, snapshot.allowed(where, None))
+            return collected(rows, snapshot.items(rows), distances, None)
 
     def within(self, queries: Any, radius: int, *, where: Where | None = None) -> list[list[Hit]]:
         """Find every item whose code differs from that of a query in at most ``radius`` bits.
@@ -169,10 +175,11 @@ class Reader:
         """
         check_radius(radius)
         snapshot, workers = self._now, self._workers
-        codes = intake.queries(queries, self._encoder(snapshot), snapshot.n_bits).codes
-        asked = codes, radius, snapshot.allowed(where, None)
-        hits = snapshot.within(*asked) if workers is None else workers.within(snapshot, *asked)
-        return listed(hits, snapshot.items(hits.rows))
+        with snapshot.reading():
+            codes = intake.queries(queries, self._encoder(snapshot), snapshot.n_bits).codes
+            asked = codes, radius, snapshot.allowed(where, None)
+            hits = snapshot.within(*asked) if workers is None else workers.within(snapshot, *asked)
+            return listed(hits, snapshot.items(hits.rows))
 
     def explain(self, queries: Any, k: int = 10, *, radius: int | None = None) -> list[str]:
         """Say how a search would be done, by reading all codes or by lookups in tables, and why.
@@ -217,12 +224,14 @@ class Reader:
         ParameterError
             The tables do not fit into a quarter of the memory that is free.
         """
-        segments = self._now.segments
+        snapshot = self._now
+        segments = snapshot.segments
         if radius is None:
             for segment in segments:
                 segment.lookup.drop()
             return
         check_radius(radius)
+        snapshot.begin(CODES)
         with progress.task("building tables", len(segments), "segments") as advance:
             for segment in segments:
                 segment.lookup.build(radius)
@@ -327,8 +336,23 @@ class Reader:
         """Show the latest state of the index; returns whether it changed."""
         with self._refreshing:  # else the slower of two threads could bring back an older moment
             before = self._now
-            self._snapshot = after = take(self.path, before.segments)
+            self._snapshot = after = take(self.path, before.segments, before.verify)
         return after.catalog.moment != before.catalog.moment
+
+    def backup(self, path: str | os.PathLike[str], *, copy: bool = False) -> None:
+        """Copy the latest state of the index to a new folder and compare the copy with its checksums.
+
+        Writers may go on meanwhile.
+
+        Parameters
+        ----------
+        path : path
+            The folder to make, whole or not at all.
+        copy : bool
+            Whether files are copied even where links are possible. Linked files take no space, but damage to one of
+            them on disk is damage to both.
+        """
+        backup.backup(self.path, path, copy)
 
     def verify(self) -> list[str]:
         """Read everything and compare it with its checksums; returns one sentence per problem."""

@@ -4,8 +4,11 @@ All files of a segment are of this kind. They are written once and never changed
 """
 
 import hashlib
+import mmap
 import os
 import struct
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -17,7 +20,7 @@ from numpy.typing import NDArray
 
 from isch.codes import Codes, width
 from isch.errors import FileError, FormatError
-from isch.files import plain
+from isch.files import open_at_once, plain
 from isch.scan.exact import tiles
 from isch.scan.source import LANES
 
@@ -73,8 +76,12 @@ class Header:
 def read_header(path: Path) -> tuple[Header, str]:
     """(header, digest of the header) of a segment file whose size is what the header says."""
     with plain(path).open("rb") as file:
-        page = file.read(HEADER_BYTES)
-        size = os.fstat(file.fileno()).st_size
+        return _header(path, file)
+
+
+def _header(path: Path, file: BinaryIO) -> tuple[Header, str]:
+    page = file.read(HEADER_BYTES)
+    size = os.fstat(file.fileno()).st_size
     if page[: len(MAGIC)] != MAGIC or len(page) < HEADER_BYTES:
         raise FormatError(f"{path}: not an ISCH segment, or damaged in its first bytes")
     _, version, *fields = _FIELDS.unpack_from(page)
@@ -106,14 +113,20 @@ class SegmentFile:
 
     def __init__(self, path: Path, kind: int, shape: tuple[int, int], digest: str) -> None:
         self.path = path
-        self.header, found = read_header(path)
+        self.proved = False  # whether its body was compared with its checksum since it was opened
+        self.damage: FileError | None = None
+        self.queued = False
+        with plain(path).open("rb") as file:
+            self.header, found = _header(path, file)
+            self._identity = _identity(file)
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         there = (self.header.kind, self.header.n_rows, self.header.n_columns)
         if there != (kind, *shape):
             got = f"{_NAMES.get(there[0], 'something else')} of {there[1]} × {there[2]}"
             raise FormatError(f"{path}: expected {_NAMES[kind]} of {shape[0]} × {shape[1]}; got {got}")
         if found != digest:
             raise FormatError(f"{path}: not the segment that the catalog lists under this name")
-        self._bytes = np.asarray(np.memmap(path, np.uint8, "r", HEADER_BYTES, self.header.file_bytes - HEADER_BYTES))
+        self._bytes = np.frombuffer(self._map, np.uint8, offset=HEADER_BYTES)
 
     def array(self, dtype: str, shape: tuple[int, ...]) -> NDArray[Any]:
         """The body as an array."""
@@ -134,13 +147,46 @@ class SegmentFile:
             return self._bytes[self.header.body_bytes :].view("<i8")
         return np.arange(self.header.n_rows, dtype=np.int64) + self.header.first_id
 
+    def check_size(self) -> None:
+        """Refuse a file that was cut since it was opened: to read behind its end would end the process."""
+        size = self._map.size()
+        if size != self.header.file_bytes:
+            raise FormatError(
+                f"{self.path}: the segment was changed while it was open "
+                f"(expected {self.header.file_bytes} bytes; got {size})"
+            )
+
     def check(self) -> None:
         """Read everything and compare it with its checksum."""
+        self.check_size()
         digest = hashlib.sha256()
-        for start in range(0, len(self._bytes), READ_BYTES):
-            digest.update(self._bytes[start : start + READ_BYTES].data)
+        for block in self._blocks():
+            digest.update(block)
         if digest.digest() != self.header.body_digest:
             raise FormatError(f"{self.path}: the segment is damaged (its content does not match its checksum)")
+        self.proved = True
+
+    def _blocks(self) -> Iterator[memoryview]:
+        """The body, read and not mapped where that is possible.
+
+        Where the disk fails, reading is an error, but touching mapped bytes ends the process. A file that lost its
+        name to a compaction is only mapped.
+        """
+        with suppress(FileNotFoundError), open(self.path, "rb", buffering=0, opener=open_at_once) as file:
+            if _identity(file) == self._identity:
+                file.seek(HEADER_BYTES)
+                block = memoryview(bytearray(min(READ_BYTES, len(self._bytes))))
+                while size := file.readinto(block):
+                    yield block[:size]
+                return
+        for start in range(0, len(self._bytes), READ_BYTES):
+            yield self._bytes[start : start + READ_BYTES].data
+
+
+def _identity(file: Any) -> tuple[int, int]:
+    """What makes an open file the same whatever its name."""
+    status = os.fstat(file.fileno())
+    return status.st_dev, status.st_ino
 
 
 class SegmentWriter:

@@ -19,7 +19,7 @@ from isch.scan.exact import CodeTable
 from isch.scan.source import LANES
 from isch.search import items
 from isch.search.catalog import Catalog, DeadRow, SegmentRow
-from isch.search.sealed import CODES, DEAD, FEATURES, READ_BYTES, SegmentFile, SegmentWriter
+from isch.search.sealed import CODES, DEAD, FEATURES, ITEMS, READ_BYTES, SegmentFile, SegmentWriter
 
 
 def gather(table: NDArray[np.uint64], rows: NDArray[np.integer[Any]], n_bytes: int) -> Codes:
@@ -56,6 +56,9 @@ class Segment:
             self.files.append(SegmentFile(folder / f"{row.name}.features", FEATURES, vectors, row.features))
             self.features = self.files[1].array("<f2" if kept_type == "float16" else "<f4", vectors)
         self.items = items.opened(items_folder / f"{row.name}.items", row.n_rows, row.items_bytes, row.items)
+        self.bodies = {file.header.kind: file for file in self.files}
+        if isinstance(self.items, items.StoredItems):
+            self.bodies[ITEMS] = self.items.file
 
     def __len__(self) -> int:
         return self.row.n_rows

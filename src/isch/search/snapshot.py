@@ -5,8 +5,10 @@ how rows are divided into segments. All files are opened at the beginning, so fi
 readable here.
 """
 
+import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -16,14 +18,15 @@ from numpy.typing import NDArray
 
 from isch.codes import Codes, width
 from isch.distances import Distance, Hamming
-from isch.errors import FileError, FormatError
+from isch.errors import FileError, FormatError, InputError
 from isch.forks import Lock
 from isch.scan.exact import CodeTable, Hits, Ranked, nearest
 from isch.search import catalog as catalogs
-from isch.search import version1
+from isch.search import first_use, version1
 from isch.search.catalog import Catalog, Key
-from isch.search.filters import Where, tests
+from isch.search.filters import Test, Where, tests
 from isch.search.items import Metadata
+from isch.search.sealed import CODES, FEATURES, ITEMS, SegmentFile
 from isch.search.segments import Segment, read_dead
 
 if TYPE_CHECKING:
@@ -49,10 +52,20 @@ class Snapshot:
         Where the items and the marks of deleted rows are.
     known : iterable of Segment
         Segments that are open already.
+    verify : {"first use", "before", "never"}
+        When segments are compared with their checksums.
     """
 
-    def __init__(self, folder: Path, catalog: Catalog, items_folder: Path, known: Iterable[Segment] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        catalog: Catalog,
+        items_folder: Path,
+        known: Iterable[Segment] = (),
+        verify: str = first_use.NEVER,
+    ) -> None:
         self.folder, self.catalog = folder, catalog
+        self.verify = first_use.checked(verify)
         self.n_bits, self.n_bytes = catalog.n_bits, width(catalog.n_bits)
         opened = {segment.row.content: segment for segment in known}
         self.segments: list[Segment] = []
@@ -61,6 +74,7 @@ class Snapshot:
             self.segments.append(opened.get(row.content) or Segment(folder / "segments", row, catalog, items_folder))
             self.live.append(read_dead(items_folder, row))
         self.offsets = np.cumsum([0, *map(len, self.segments)])
+        self._begun = set[int]()  # kinds of files that were compared with their checksums, or are being compared
         self._lock = Lock()
         self._filters: OrderedDict[str, Allowed] = OrderedDict()
         self.ranks: dict[int, Ranks] = {}  # by the number of results, what calibration.py measured
@@ -74,6 +88,29 @@ class Snapshot:
         model = (self.folder / "model.safetensors").stat().st_size if self.catalog.model else 0
         return len(catalogs.encoded(self.catalog)) + model + sum(segment.n_file_bytes for segment in self.segments)
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Search inside this block; what was found damaged meanwhile is refused instead of a result."""
+        start = time.perf_counter()
+        self.begin(CODES)
+        self.begin(ITEMS)
+        yield
+        waiting = [body for body in self._bodies() if body.header.kind in self._begun and not body.proved]
+        first_use.wait(waiting, first_use.PATIENCE * (time.perf_counter() - start))
+
+    def begin(self, kind: int) -> None:
+        """Before files of a kind are read: refuse those that are cut or damaged, and have them compared."""
+        bodies = self._bodies()
+        for body in bodies:
+            body.check_size()
+        if self.verify != first_use.NEVER and kind not in self._begun:
+            first_use.compare([body for body in bodies if body.header.kind == kind], self.verify)
+            self._begun.add(kind)
+        first_use.refuse_damaged(bodies)
+
+    def _bodies(self) -> list[SegmentFile]:
+        return [body for segment in self.segments for body in segment.bodies.values()]
+
     def live_rows(self, at_once: int) -> Iterator[Rows]:
         """The numbers of all rows that are not deleted, in order, at most ``at_once`` at a time."""
         for segment, offset, live in zip(self.segments, self.offsets, self.live, strict=False):
@@ -83,10 +120,26 @@ class Snapshot:
 
     def allowed(self, where: Where | None, among: list[Key] | None) -> Allowed | None:
         """The rows of each segment that a filter and a list of keys allow; None: all."""
+        return self._allowed(None if where is None else self.conditions(where), among)
+
+    def conditions(self, where: Where) -> list[Test]:
+        """The conditions of a filter, each on a field that some item has."""
+        wanted = tests(where)
+        missing = {test.field for test in wanted} if len(self) else set[str]()
+        self.begin(ITEMS)
+        for segment in self.segments if missing else ():
+            missing -= segment.items.fields(None)
+        if missing:
+            there = self.fields()
+            known = f"the fields are {', '.join(there)}" if there else "no item has any metadata"
+            raise InputError(f"where: no item has the field {min(missing)!r}; {known}")
+        return wanted
+
+    def _allowed(self, wanted: list[Test] | None, among: list[Key] | None) -> Allowed | None:
         listed = None if among is None else self.split(self.find(among).values())
-        if where is None:
+        if wanted is None:
             return listed
-        fitting = self._fitting(where)
+        fitting = self._fitting(wanted)
         return fitting if listed is None else [np.intersect1d(*both) for both in zip(fitting, listed, strict=True)]
 
     def split(self, rows: Iterable[int]) -> Allowed:
@@ -95,8 +148,7 @@ class Snapshot:
         starts = np.searchsorted(every, self.offsets)
         return [every[a:b] - offset for a, b, offset in zip(starts, starts[1:], self.offsets, strict=False)]
 
-    def _fitting(self, where: Where) -> Allowed:
-        wanted = tests(where)
+    def _fitting(self, wanted: list[Test]) -> Allowed:
         name = repr(wanted)
         with self._lock:
             if name not in self._filters:
@@ -112,6 +164,7 @@ class Snapshot:
 
     def nearest(self, queries: Codes, k: int, distance: Distance, allowed: Allowed | None) -> Ranked:
         """(distances, rows) of the k nearest of the rows allowed, sorted by (distance, row)."""
+        self.begin(CODES)
         found = []
         for i, mask in enumerate(self.live if allowed is None else allowed):
             if isinstance(distance, Hamming):
@@ -123,6 +176,7 @@ class Snapshot:
 
     def within(self, queries: Codes, radius: int, allowed: Allowed | None) -> Hits:
         """Every one of the rows allowed that is at most ``radius`` bits from each query, sorted by (distance, row)."""
+        self.begin(CODES)
         masks = self.live if allowed is None else allowed
         found = [self.segments[i].lookup.within(queries, radius, mask) for i, mask in enumerate(masks)]
         return merged_hits(found, self.offsets.tolist(), len(queries))
@@ -133,10 +187,12 @@ class Snapshot:
 
     def codes(self, rows: Rows) -> Codes:
         """The codes of rows."""
+        self.begin(CODES)
         return self._collect(rows, np.empty((*rows.shape, self.n_bytes), np.uint8), Segment.codes)
 
     def features(self, rows: Rows) -> NDArray[np.float32]:
         """The original features of rows, or their factors, whichever the index keeps."""
+        self.begin(FEATURES)
         out = np.empty((*rows.shape, self.catalog.kept_columns[0]), np.float32)
         return self._collect(rows, out, lambda segment, local: segment.features[local])
 
@@ -155,6 +211,7 @@ class Snapshot:
 
     def items(self, rows: Rows) -> dict[int, tuple[Key, Metadata]]:
         """(key, metadata) of rows."""
+        self.begin(ITEMS)
         found: dict[int, tuple[Key, Metadata]] = {}
         wanted = np.array(sorted(set(rows.ravel().tolist())), np.int64)
         for segment, here, local in self._owners(wanted):
@@ -164,6 +221,7 @@ class Snapshot:
 
     def find(self, keys: Iterable[Key]) -> dict[Key, int]:
         """The rows of those of some keys that exist."""
+        self.begin(ITEMS)
         wanted, found = set(keys), dict[Key, int]()
         for segment, offset, live in zip(self.segments, self.offsets.tolist(), self.live, strict=False):
             here = segment.items.find(wanted)
@@ -172,11 +230,13 @@ class Snapshot:
 
     def fields(self) -> list[str]:
         """The names of all fields of the metadata, in the order of the alphabet."""
+        self.begin(ITEMS)
         parts = zip(self.segments, self.live, strict=True)
         return sorted(set[str]().union(*(segment.items.fields(live) for segment, live in parts)))
 
     def keys(self) -> Iterator[Key]:
         """All keys in the order they were added."""
+        self.begin(ITEMS)
         for segment, live in zip(self.segments, self.live, strict=True):
             yield from (key for row, key in segment.items.by_row() if live is None or live[row])
 
@@ -202,7 +262,7 @@ def merged_hits(found: list[Hits], starts: list[int], n_queries: int) -> Hits:
     return Hits(np.searchsorted(query[order], np.arange(n_queries + 1)), row[order], distance[order])
 
 
-def take(folder: Path, known: Iterable[Segment] = ()) -> Snapshot:
+def take(folder: Path, known: Iterable[Segment] = (), verify: str = first_use.NEVER) -> Snapshot:
     """The latest moment of an index.
 
     A file that a compaction removed meanwhile is not an error: the next attempt sees the newer state.
@@ -211,9 +271,9 @@ def take(folder: Path, known: Iterable[Segment] = ()) -> Snapshot:
     for _ in range(ATTEMPTS):
         try:
             if state := version1.found(folder):
-                return _converted(folder)
+                return _converted(folder, verify)
             state = catalog = catalogs.read(folder)
-            return Snapshot(folder, catalog, folder / "segments", known)
+            return Snapshot(folder, catalog, folder / "segments", known, verify)
         except FileNotFoundError as error:
             if error.filename is None:
                 raise worded(error, folder) from error
@@ -232,7 +292,7 @@ def worded(error: OSError, folder: Path) -> FileError:
     return FileError(f"{error.filename or folder}: {error.strerror or error}")
 
 
-def _converted(folder: Path) -> Snapshot:
+def _converted(folder: Path, verify: str) -> Snapshot:
     """An index of version 1, as if it were of this one."""
     with TemporaryDirectory(prefix="isch-", ignore_cleanup_errors=True) as place:
-        return Snapshot(folder, version1.convert(folder, Path(place)), Path(place))
+        return Snapshot(folder, version1.convert(folder, Path(place)), Path(place), verify=verify)

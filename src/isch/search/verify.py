@@ -1,7 +1,7 @@
 """Reading all of an index and comparing it with what it should be."""
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -25,13 +25,12 @@ def problems(path: Path) -> list[str]:
         snapshot = take(checked(path))
     except IschError as error:
         return _unopened(path) or [str(error)]
-    found = _told(partial(model_file, snapshot.folder, snapshot.catalog)) if snapshot.catalog.model else []
+    found = told(partial(model_file, snapshot.folder, snapshot.catalog)) if snapshot.catalog.model else []
     with progress.task("verifying", int(snapshot.offsets[-1]), "rows") as advance:
         for i, segment in enumerate(snapshot.segments):
-            damaged = [sentence for check in segment.checks() for sentence in _told(check)]
-            found += damaged or _told(partial(_check_items, snapshot, i))
+            found += _first(segment.checks()) or told(partial(_check_items, snapshot, i))
             advance(len(segment))
-    return found or (_told(partial(_check_keys, snapshot)) if len(snapshot.segments) > 1 else [])
+    return found or (told(partial(_check_keys, snapshot)) if len(snapshot.segments) > 1 else [])
 
 
 def _unopened(folder: Path) -> list[str]:
@@ -43,10 +42,10 @@ def _unopened(folder: Path) -> list[str]:
     checks: list[Check] = []
     for row in catalog.segments:
         checks += [partial(Segment, place, row, catalog, place), partial(read_dead, place, row)]
-    return [sentence for check in checks for sentence in _told(check)]
+    return [sentence for check in checks for sentence in told(check)]
 
 
-def _told(check: Check) -> list[str]:
+def told(check: Check) -> list[str]:
     """The problem that a check ends with, if any."""
     try:
         check()
@@ -54,6 +53,14 @@ def _told(check: Check) -> list[str]:
         return [str(error)]
     except OSError as error:
         return [str(worded(error, Path()))]
+    return []
+
+
+def _first(checks: Iterable[Check]) -> list[str]:
+    """The first problem: after it, the others may not even be readable."""
+    for check in checks:
+        if problem := told(check):
+            return problem
     return []
 
 

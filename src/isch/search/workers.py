@@ -108,16 +108,17 @@ def _near(ball: Ball, portion: Portion) -> Hits:
 
 
 def _table(portion: Portion) -> CodeTable:
-    tiles = _mapped(portion.path, portion.shape, portion.digest)[portion.first : portion.stop]
+    file, shape = _mapped(portion.path, portion.shape, portion.digest), portion.shape
+    file.check_size()
+    tiles = file.array("<u8", (width(shape[0]), width(width(shape[1])), LANES))[portion.first : portion.stop]
     n_rows = min(portion.stop * LANES, portion.shape[0]) - portion.first * LANES
     return CodeTable.from_tiles(tiles, n_rows, width(portion.shape[1]))
 
 
 @lru_cache(MAPPED)
-def _mapped(path: Path, shape: tuple[int, int], digest: str) -> NDArray[np.uint64]:
-    """The tiles of a segment, opened once per worker; a segment never changes."""
+def _mapped(path: Path, shape: tuple[int, int], digest: str) -> SegmentFile:
+    """A segment, opened once per worker; a segment never changes."""
     try:
-        file = SegmentFile(path, CODES, shape, digest)
+        return SegmentFile(path, CODES, shape, digest)
     except FileNotFoundError as error:
         raise FileError(f"{path}: is not there; was the index compacted meanwhile?") from error
-    return file.array("<u8", (width(shape[0]), width(width(shape[1])), LANES))

@@ -24,6 +24,7 @@ from isch.search import items as item_files
 from isch.search import keys as key_rules
 from isch.search import version1
 from isch.search.catalog import Catalog, Key, SegmentRow
+from isch.search.first_use import NEVER
 from isch.search.folder import SEGMENT_FILE, TEMPORARY, checked
 from isch.search.items import Kept, StoredItems, Table
 from isch.search.sealed import CODES, FEATURES, SegmentWriter
@@ -159,7 +160,7 @@ class Writer:
 
 
 @contextmanager
-def writing(folder: Path, wait: float, known: Iterable[Segment] = ()) -> Iterator[Writer]:
+def writing(folder: Path, wait: float, known: Iterable[Segment] = (), verify: str = NEVER) -> Iterator[Writer]:
     """Hold the index for writing.
 
     Parameters
@@ -170,12 +171,14 @@ def writing(folder: Path, wait: float, known: Iterable[Segment] = ()) -> Iterato
         Seconds to wait for another writer.
     known : iterable of Segment
         Segments that are open already.
+    verify : {"first use", "before", "never"}
+        When segments are compared with their checksums.
     """
     with locked(checked(folder) / "lock", wait, "is writing to this index"):
         try:
             if version1.found(folder):
                 version1.upgrade(folder)
-            writer = Writer(take(folder, known))
+            writer = Writer(take(folder, known, verify))
             writer.clean(writer.catalog)
             try:
                 yield writer

@@ -459,7 +459,7 @@ def test_a_changed_byte_is_noticed(items: StoredItems) -> None:
     for place in range(0, len(whole), 7):
         items.path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         with pytest.raises(FormatError, match=f"^{items.path}: "):
-            StoredItems(items.path, 9, len(whole), items._file.header.encode()[-32:].hex()).check()
+            StoredItems(items.path, 9, len(whole), items.file.header.encode()[-32:].hex()).check()
 
 
 @pytest.mark.parametrize("size", [0, 1, 100, 4095, 4096, 4104])

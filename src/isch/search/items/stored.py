@@ -41,8 +41,8 @@ class StoredItems:
         size = plain(path).stat().st_size
         if size != n_bytes:
             raise FormatError(f"{path}: the items are damaged (expected {n_bytes} bytes; got {size})")
-        self._file = SegmentFile(path, ITEMS, (n_rows, 1), digest)
-        content = self._file.array("u1", (self._file.header.body_bytes,))
+        self.file = SegmentFile(path, ITEMS, (n_rows, 1), digest)
+        content = self.file.array("u1", (self.file.header.body_bytes,))
         body = Body(path, content, KEY_SECTIONS + FIELD_SECTIONS)
         self._keys = Keys(body, body.sections[:KEY_SECTIONS], n_rows)
         self._fields = Fields(body, body.sections[KEY_SECTIONS:], n_rows)
@@ -90,7 +90,7 @@ class StoredItems:
 
     def check(self) -> None:
         """Read the whole file, compare it with its checksum, and its parts with each other."""
-        self._file.check()
+        self.file.check()
         self._keys.check()
         self._fields.check()
 
