@@ -68,7 +68,7 @@ def test_the_life_of_an_index(shell: Shell) -> None:
     nothing = shell.succeed("search", "x.isch", "one.npy", "--json", "--where", "year=1991", "--where", "year=1992")
     assert json.loads(nothing)["hits"] == []
     _, out, why = shell.run("within", "x.isch", "one.npy", "-r", 4, "--json", "--explain")
-    assert why == "isch: 200 codes of 32 bits, radius 4, 1 query: a scan; they are too few for tables\n"
+    assert why == "isch: 200 codes of 32 bits: a scan; index.accelerate(radius=…) would build tables for small radii\n"
     near = json.loads(out)["hits"]
     assert near[0]["key"] == "photo 7"
     assert [hit["distance"] for hit in near] == sorted(hit["distance"] for hit in near)

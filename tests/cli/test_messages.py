@@ -198,7 +198,14 @@ def test_a_model_that_appears_meanwhile_is_kept(run: Run, monkeypatch: pytest.Mo
 def test_help_shows_jobs_headings_and_exit_codes(run: Run) -> None:
     code, out, _ = run("")
     assert code == 0
-    wanted = ["Search a folder of pictures", "Turn vectors", "Compare methods", "Options:", "Pictures:", "Exit codes:"]
+    wanted = [
+        "Search pictures in the browser",
+        "Turn vectors",
+        "Compare methods",
+        "Options:",
+        "Pictures:",
+        "Exit codes:",
+    ]
     places = [out.index(text) for text in wanted]
     assert places == sorted(places)
     assert run("index")[1].startswith("Usage: isch index")

@@ -79,13 +79,13 @@ def test_learning_never_loses_and_tells_the_error() -> None:
     R = rotation.learn(np.ascontiguousarray(Z[:, :64]), 3, np.random.default_rng(0)).matrix
     level = nested.Level(R, 36, 64, nested.Turn(0.2, 0.4), np.random.default_rng(0))
     values = Z @ level.matrix()
-    errors = level.learn(Z, 12, "rotation")
+    errors = level.learn(Z, 12)
     assert errors[0] == pytest.approx(np.square(np.where(values >= 0, 1, -1) - values).mean(), rel=1e-4)
     assert np.abs(Z @ level.matrix()).sum() > np.abs(values).sum()
     gains = [nested.Level(R, 36, 64, nested.Turn(0.2, 0.4), np.random.default_rng(0)) for _ in range(4)]
     sums = []
     for rounds, begun in zip((1, 2, 4, 8), gains, strict=True):
-        begun.learn(Z, rounds, "rotation")
+        begun.learn(Z, rounds)
         sums.append(float(np.abs(Z @ begun.matrix()).sum()))
     assert sums == sorted(sums)
 

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 import isch
 from isch import codes, distances, features
 from isch.errors import InputError, IschWarning
+from isch.fitting import Fit
 from isch.hashing import sph
 
 
@@ -65,4 +66,4 @@ def test_limits_and_degenerate_data_are_told() -> None:
     with pytest.raises(InputError, match="at least 5 rows to learn from; got 4"):
         isch.SPH(n_bits=4).fit(np.eye(4))
     with pytest.warns(IschWarning, match="4 of 4 spheres hold every row"):
-        isch.SPH(n_bits=4)._fit(features.open(np.ones((50, 3))))
+        isch.SPH(n_bits=4)._fit(features.open(np.ones((50, 3))), Fit(np.random.default_rng(0)))

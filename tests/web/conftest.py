@@ -1,8 +1,12 @@
 """A small library with duplicates and strange names, and clients of the app that serves it."""
 
+import gc
 import io
+import subprocess
+import sys
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,6 +56,12 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_pictures(tmp_path_factory.mktemp("pictures"))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def compiled() -> None:
+    """Compile the kernels that find duplicates before a test waits for an answer; a new clone has none yet."""
+    subprocess.run([sys.executable, "-m", "isch.photos.copies"], check=True)
+
+
 @pytest.fixture(scope="session")
 def library(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> Library:
     library = Library(pictures, tmp_path_factory.mktemp("home"))
@@ -95,3 +105,6 @@ def running(app: Any, settings: Settings) -> Iterator[str]:
         server.should_exit = True
         thread.join()
         listener.close()
+        with warnings.catch_warnings():  # connections that the end of the server left half open
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
