@@ -305,7 +305,7 @@ def test_killed_between_any_two_steps_nothing_is_lost(tmp_path: Path) -> None:
             (tmp_path / "home" / "catalog.sqlite").write_bytes(b"damaged")
             for beside in ("-wal", "-shm"):
                 (tmp_path / "home" / f"catalog.sqlite{beside}").unlink(missing_ok=True)
-        for when in ("before", "after"):
+        for when in ("before", "after") if number == 0 else ("after",):
             command = [sys.executable, "-c", STEPS, str(tmp_path / "p"), str(tmp_path / "home")]
             done = subprocess.run([*command, f"({owner}, {name!r}, {when!r})"], stderr=subprocess.DEVNULL)
             assert done.returncode in (-signal.SIGKILL, 0)  # 0: there was nothing left to do
