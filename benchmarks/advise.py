@@ -59,9 +59,13 @@ def measured(features: NDArray[np.float32], cells: list[Cell]) -> Iterator[tuple
     chosen = np.sort(np.random.default_rng(99).choice(len(features), N_QUERIES, replace=False))
     truth = neighbours(features, chosen)
     for model in dict.fromkeys((cell.method, cell.n_bits) for cell in cells):
-        name, settings = advice.configured(model[0])
-        hasher = isch.hasher(name, n_bits=model[1], **settings).fit(features)
-        others = found_by_factors(hasher, features, chosen) if settings else found_by_bits(hasher, features, chosen)
+        name = model[0]
+        hasher = isch.hasher(name, n_bits=model[1]).fit(features)
+        others = (
+            found_by_factors(hasher, features, chosen)
+            if name == advice.ESTIMATING
+            else found_by_bits(hasher, features, chosen)
+        )
         for cell in cells:
             if (cell.method, cell.n_bits) == model:
                 first = others[:, : K * cell.oversample]

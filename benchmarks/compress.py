@@ -19,7 +19,7 @@ import isch
 from isch import codes
 from isch.errors import IschWarning
 
-METHODS = ("isch", "itq", "lsh", "pcah", "pcarr", "sh", "sklsh", "mdsh", "kmh")
+METHODS = ("isch", "diffusion", "distance", "itq", "lsh", "pcah", "pcarr", "sh", "sklsh", "mdsh", "kmh")
 LENGTHS = (128, 256)
 PAGE = Path(__file__).parents[1] / "docs" / "methods.md"
 

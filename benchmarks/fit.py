@@ -8,7 +8,8 @@ import report
 from sklearn.cluster import KMeans
 
 from isch import datasets, kmeans
-from isch.hashing.isch import ISCH, KMEANS_ITERATIONS
+from isch.hashing.dictionary import KMEANS_ITERATIONS
+from isch.hashing.isch import ISCH
 
 N_ATOMS = 1568
 

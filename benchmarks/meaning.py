@@ -3,7 +3,7 @@
 python benchmarks/meaning.py mnist.npy gist.npy cnn.npy wordllama.npy minilm.npy --rows 20000
 
 Writes results/meaning.csv, from which `isch bench report` makes the first table of docs/results.md, and a section of
-docs/neighbours.md. What is not measured keeps its lines, so that ``--methods ISCH`` or ``--bytes 8 64`` adds a part.
+docs/neighbours.md. What is not measured keeps its lines, so that ``--methods ITQ`` or ``--bytes 8 64`` adds a part.
 All methods score real-valued queries against stored codes, except plain signs. Bytes per item include all factors.
 """
 
@@ -104,8 +104,8 @@ def reordered(data: Judged, candidates: Found) -> Found:
 def methods(n_bytes: int, d: int) -> dict[str, Callable[[Judged, int], Coded]]:
     """What can be made in so many bytes."""
     found: dict[str, Callable[[Judged, int], Coded]] = {
-        "ISCH": lambda data, n: hashed(isch.ISCH(8 * n_bytes), data, n),
-        "ISCH, neighbours": lambda data, n: estimated(n_bytes, data, n),
+        "DiffusionHash": lambda data, n: hashed(isch.DiffusionHash(8 * n_bytes), data, n),
+        "DistanceHash": lambda data, n: estimated(n_bytes, data, n),
         "ITQ": lambda data, n: hashed(isch.ITQ(8 * n_bytes), data, n),
     }
     for bits, factors in RABITQ_FACTORS.items():
@@ -123,7 +123,7 @@ def hashed(hasher: Any, data: Judged, n: int) -> Coded:
 
 
 def estimated(n_bytes: int, data: Judged, n: int) -> Coded:
-    hasher = isch.ISCH(8 * (n_bytes - FACTOR_BYTES), objective="neighbours")
+    hasher = isch.DistanceHash(8 * (n_bytes - FACTOR_BYTES))
     _, fit = timed(lambda: hasher.fit(data.base))
     (codes, factors), encode = timed(lambda: (hasher.transform(data.base), hasher.factors(data.base)))
     return Coded(isch.nearest_estimated(hasher, data.queries, codes, factors, n)[1], fit, encode)

@@ -42,7 +42,7 @@ def main() -> None:
 
 
 def lines(splits: list[Judged]) -> Iterator[list[object]]:
-    for method in ("isch", "itq"):
+    for method in ("diffusion", "itq"):
         found = np.mean([list(precisions(method, data)) for data in splits], axis=0)
         for n_bits, (alone, within, first) in zip(levels(N_BITS), found, strict=True):
             numbers = (f"{alone:.4f}", f"{within:.4f}", f"{within - alone:+.4f}", f"{first:.4f}")

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from report import machine, section, table
 
-from isch import ISCH, CodeTable, Index, compute, datasets
+from isch import CodeTable, DiffusionHash, Index, compute, datasets
 from isch.scan.exact import nearest_asymmetric
 
 BITS = (32, 64, 128, 256)
 N_QUERIES = 500
-MAX_SAMPLES = 20_000  # rows that ISCH learns from: enough, and three times quicker than all
+MAX_SAMPLES = 20_000  # rows that DiffusionHash learns from: enough, and three times quicker than all
 K_LABELS, K_NEIGHBOURS = 500, 10
 
 
@@ -78,7 +78,7 @@ def split(name: str, features: Any, labels: Any, n_base: int) -> Task:
 
 def rows_for(task: Task, bits: int, folder: Path) -> list[list[object]]:
     """Results of each kind of re-ranking at one code length."""
-    hasher = ISCH(n_bits=bits, max_samples=MAX_SAMPLES).fit(task.base)
+    hasher = DiffusionHash(n_bits=bits, max_samples=MAX_SAMPLES).fit(task.base)
     lines: list[list[object]] = []
     with Index.create(folder / f"{bits}.isch", hasher, keep_features="float16") as index:
         index.add(task.base)
@@ -103,8 +103,8 @@ def measure(task: Task, folder: Path) -> str:
     header = ["bits", "re-ranking", "precision@500", "precision@10", "recall@10 of the 2-norm"]
     return f"""## Re-ranking: what it buys on {task.name}
 
-`Index.search` with ISCH (learnt from {MAX_SAMPLES:,} rows), {len(task.base):,} items, {N_QUERIES:,} queries. "none" is
-the order of the codes; "asymmetric", the default, re-orders the best codes by the query's real projections;
+`Index.search` with DiffusionHash (learnt from {MAX_SAMPLES:,} rows), {len(task.base):,} items, {N_QUERIES:,} queries.
+"none" is the order of the codes; "asymmetric", the default, re-orders the best codes by the query's real projections;
 "asymmetric, all rows" scores the whole database, which the default must nearly reach; "exact" re-orders the same
 candidates by float16 features.
 

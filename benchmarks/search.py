@@ -3,8 +3,8 @@
     python benchmarks/search.py random | real-mnist | real-gist | real-cnn | avx2 | single | radius | duplicates
 
 Real codes are those of MNIST digits, of GIST vectors of CIFAR-10, both also shifted by a few pixels, and of the CNN's
-vectors of thumbnails: ISCH codes (fitted on 10,000 rows), and LSH codes from 1,024 bits on. ``prepare`` makes them
-once, among temporary files; describing the thumbnails takes minutes.
+vectors of thumbnails: DiffusionHash codes (fitted on 10,000 rows), and LSH codes from 1,024 bits on. ``prepare`` makes
+them once, among temporary files; describing the thumbnails takes minutes.
 """
 
 import itertools
@@ -84,7 +84,7 @@ def _codes_of(kind: str, bits: int) -> Codes:
     import isch
 
     features = kept(kind, FEATURES[kind])
-    hasher = isch.ISCH(n_bits=bits) if bits <= features.shape[1] else isch.LSH(n_bits=bits)
+    hasher = isch.DiffusionHash(n_bits=bits) if bits <= features.shape[1] else isch.LSH(n_bits=bits)
     hasher.fit(features[N_QUERIES : N_QUERIES + 10_000].astype(np.float32))
     rows = min(len(features), N_QUERIES + size(bits))
     parts = [features[start : start + 50_000].astype(np.float32) for start in range(0, rows, 50_000)]

@@ -26,7 +26,7 @@ MODULES = ("sklearn", "scipy", "numba", "pandas", "rich")  # what a quick comman
 def commands(folder: Path) -> dict[str, list[str]]:
     """What is timed, by name; the peer first."""
     digits = load_digits().data.astype(np.float32)[:ITEMS]
-    hasher = isch.ISCH(BITS).fit(digits)
+    hasher = isch.DiffusionHash(BITS).fit(digits)
     hasher.save(folder / "model.safetensors")
     isch.Index.create(folder / "digits.isch", hasher, digits).close()
     np.save(folder / "query.npy", digits[0])

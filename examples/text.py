@@ -66,7 +66,7 @@ MODELS: dict[str, Callable[[], Embed]] = {"wordllama": wordllama, "minilm": mini
 def fill(url: str, table: str, items: Sequence[Gloss], embed: Embed, n_bits: int) -> Any:
     """Learn codes from the embeddings of some glosses, and put the glosses into PostgreSQL."""
     vectors = embed([item.text for item in items])
-    hasher = isch.ISCH(n_bits=n_bits).fit(vectors)
+    hasher = isch.DiffusionHash(n_bits=n_bits).fit(vectors)
     store = isch.connect.Postgres(url, table, hasher, replace=True)
     store.add([item.key for item in items], vectors, [{"word": item.word, "gloss": item.text} for item in items])
     store.finish()

@@ -2,7 +2,7 @@
 
 import importlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from isch.errors import FormatError, InputError, unknown
@@ -66,11 +66,14 @@ class Registry(Mapping[str, type[L]], Generic[L]):
         except (InputError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise FormatError(f"{path}: the model is damaged ({part.method}: {error})") from error
 
-    def load(self, path: str | os.PathLike[str], what: str) -> L:
-        """The one learner of this kind that a model file holds; ``what`` says what was expected."""
+    def load(self, path: str | os.PathLike[str], what: str, renewed: "Callable[[Part], Part]" = lambda part: part) -> L:
+        """The one learner of this kind that a model file holds.
+
+        ``what`` says what was expected, and ``renewed`` makes a part of today from an older one.
+        """
         from isch import models
 
         found = [part for part in models.read(path).parts if part.method in self]
         if len(found) != 1:
             raise FormatError(f"{path}: expected {what}; known: {', '.join(sorted(self))}")
-        return self.restore(found[0], path)
+        return self.restore(renewed(found[0]), path)

@@ -30,7 +30,7 @@ def run(capsys: pytest.CaptureFixture[str], line: str) -> tuple[int, str, str]:
 
 
 def test_fit_encode_info(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "fit features.npy --bits 20 -o model.safetensors --set tau=0.01 --seed 3")
+    code, out, _ = run(capsys, "fit features.npy --method isch --bits 20 -o model.safetensors --set tau=0.01 --seed 3")
     assert code == 0
     assert "1797 rows × 64 features" in out
     assert "λ* = 2.5 (τ = 0.01)" in out
@@ -130,7 +130,7 @@ def test_other_methods(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("fit features.npy -o m --bits 99999999999", "Input should be less than or equal to 1048576"),
         ("fit features.npy -o m --bits 0", "Invalid value for '--bits'"),
         ("fit features.npy -o m --method magic", "unknown method 'magic'; known: bpbc"),
-        ("fit features.npy -o m --set magic=1", "unknown parameter of isch: 'magic'; known: block_size"),
+        ("fit features.npy -o m --set magic=1", "unknown parameter of diffusion: 'magic'; known: block_size"),
         ("fit features.npy -o m --set tau", "--set expects NAME=VALUE; got 'tau'"),
         ("fit features.npy -o nowhere/m", "the folder nowhere does not exist"),
         ("fit features.npy -o m --magic", "No such option: --magic"),

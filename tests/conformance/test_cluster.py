@@ -9,7 +9,10 @@ import pytest
 from isch import compute
 from isch.hashing import METHODS, hasher
 
-SMALL: dict[str, dict[str, Any]] = {"isch": {"n_iter": 10}, "kmh": {"n_iter": 5}, "sph": {"n_iter": 10}}
+SMALL: dict[str, dict[str, Any]] = {
+    **{name: {"n_iter": 10} for name in ("isch", "diffusion", "distance", "sph")},
+    "kmh": {"n_iter": 5},
+}
 
 
 @pytest.fixture(scope="module")

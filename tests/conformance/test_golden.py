@@ -82,11 +82,15 @@ COMMON = {"digits": 32, "gist": 64, "sparse": 16, "mnist": 64, "cifar": 64}  # b
 QUICK: dict[str, dict[str, Any]] = {"sp": {"n_iter": 10}, "kmh": {"n_iter": 10}}
 FURTHER: dict[str, list[tuple[str, dict[str, Any]]]] = {
     "isch": [
-        ("gist", {"n_bits": 128, "dictionary": "hierarchical", "spectrum": "columns", "block_size": 32}),
         ("gist", {"n_bits": 64, "dictionary": "hierarchical", "spectrum": "randomized", "tau": 0.01}),
-        ("wide", {"n_bits": 64, "dictionary": "hierarchical", "n_branches": 8, "n_iter": 10}),
         ("gist", {"n_bits": 64, "tau": 0.002}),
+        ("wide", {"n_bits": 64, "dictionary": "hierarchical", "n_branches": 8, "spectrum": "columns", "n_iter": 10}),
     ],
+    "diffusion": [
+        ("gist", {"n_bits": 128, "dictionary": "hierarchical", "spectrum": "columns", "block_size": 32}),
+        ("wide", {"n_bits": 64, "dictionary": "hierarchical", "n_branches": 8, "n_iter": 10}),
+    ],
+    "distance": [("gist", {"n_bits": 256, "n_iter": 10})],
     "itq": [("wide", {"n_bits": 32, "n_iter": 10})],
     "bpbc": [("gist", {"n_bits": 60, "learn": False})],
     "cbe": [("gist", {"n_bits": 200, "learn": False})],
@@ -97,7 +101,10 @@ FURTHER: dict[str, list[tuple[str, dict[str, Any]]]] = {
 # Where k-means or an alternation magnifies rounding: codes of other matrix products (another processor) are others.
 DELICATE = {
     *("isch-0-digits", "isch-1-gist", "isch-2-sparse", "isch-3-mnist", "isch-4-cifar"),
-    *("isch-5-gist", "isch-6-gist", "isch-7-wide"),
+    *("isch-5-gist", "isch-7-wide", "diffusion-5-gist", "diffusion-6-wide"),
+    *("diffusion-0-digits", "diffusion-1-gist", "diffusion-2-sparse", "diffusion-3-mnist", "diffusion-4-cifar"),
+    *("distance-0-digits", "distance-1-gist", "distance-2-sparse", "distance-3-mnist", "distance-4-cifar"),
+    "distance-5-gist",
     *("itq-0-digits", "itq-2-sparse", "itq-4-cifar", "sp-3-mnist", "sp-5-digits", "cbe-4-cifar"),
 }
 

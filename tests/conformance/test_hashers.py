@@ -23,7 +23,10 @@ from isch.hashing.base import Hasher
 D = 24
 LIMITED = {"pcah", "kmh", "cbe"}  # methods with m ≤ d
 SEEDLESS = {"pcah", "sh", "mdsh", "kmh"}  # nothing random in them at this size
-SMALL: dict[str, dict[str, Any]] = {"isch": {"n_iter": 10}, "kmh": {"n_iter": 5}, "sph": {"n_iter": 10}}
+SMALL: dict[str, dict[str, Any]] = {
+    **{name: {"n_iter": 10} for name in ("isch", "diffusion", "distance", "sph")},
+    "kmh": {"n_iter": 5},
+}
 
 
 def make(name: str, n_bits: int = 13, **parameters: Any) -> Hasher:

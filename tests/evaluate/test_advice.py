@@ -73,12 +73,12 @@ def test_a_sample_stands_for_all_rows(found: advice.Advice, monkeypatch: pytest.
 
 
 def test_codes_with_factors_are_judged_as_their_index_searches(tmp_path: Path) -> None:
-    found = advice.advise(X, DIGITS.target, n_bytes=8, methods=[advice.NEIGHBOURS])
+    found = advice.advise(X, DIGITS.target, n_bytes=8, methods=[advice.ESTIMATING])
     assert [(cell.n_bits, cell.oversample, cell.memory) for cell in found.cells] == [
         (bits, 1, len(X) * (bits // 8 + 4)) for bits in (16, 32, 64)
     ]
     for cell in found.cells:
-        hasher = isch.ISCH(cell.n_bits, objective="neighbours").fit(X)
+        hasher = isch.DistanceHash(cell.n_bits).fit(X)
         with isch.Index.create(tmp_path / f"{cell.n_bits}.isch", hasher, X, keep_features="factors") as index:
             keys = index.search(X, k=11).keys
         every = np.square(X).sum(axis=1) - 2 * (X @ X.T)
@@ -103,7 +103,14 @@ def test_intervals_are_wider_where_methods_will_learn_from_more_rows(monkeypatch
 
 
 def cell(**changes: Any) -> Cell:
-    values: dict[str, Any] = {"method": "isch", "n_bits": 64, "oversample": 1, "recall": 0.9, "low": 0.88, "high": 0.92}
+    values: dict[str, Any] = {
+        "method": "diffusion",
+        "n_bits": 64,
+        "oversample": 1,
+        "recall": 0.9,
+        "low": 0.88,
+        "high": 0.92,
+    }
     costs = {"precision": 0.8, "fit_seconds": 1.0, "encode_seconds": 1.0, "search_seconds": 1.0}
     sizes = {"bytes_read": 100, "memory": 100}
     return Cell(**(values | costs | sizes | changes))

@@ -25,9 +25,15 @@ from isch.hashing import hasher as hasher_named
 
 X = np.random.default_rng(0).standard_normal((3000, 40)).astype(np.float16)
 VARIANTS: dict[str, list[dict[str, Any]]] = {
+    "distance": [{"n_iter": 3}],
+    "diffusion": [
+        {"n_iter": 3},
+        {"n_iter": 3, "nested": True, "n_bits": 100},
+        {"n_iter": 3, "dictionary": "hierarchical", "n_branches": 6, "spectrum": "columns"},
+    ],
     "isch": [
         {"n_iter": 3},
-        {"n_iter": 3, "nested": True, "n_bits": 100, "tau": 0.01},
+        {"n_iter": 3, "n_bits": 100, "tau": 0.01},
         {"n_iter": 3, "dictionary": "hierarchical", "n_branches": 6, "spectrum": "randomized"},
         {"n_iter": 3, "spectrum": "columns", "max_samples": 1500},
     ],
@@ -124,8 +130,8 @@ def test_seconds_are_shared_by_whoever_runs_passes() -> None:
     assert speeds.seconds(Stage("here", products=40, solving=5, moved=60)) == 4 + 1 + 3
 
 
-def test_neighbours_and_what_belongs_together_are_planned_unless_tau_is_given() -> None:
-    learned, given = (isch.ISCH(8, **options).plan(X, measured=False).stages for options in ({}, {"tau": 0.1}))
+def test_neighbours_and_what_belongs_together_are_planned_for_diffusion_alone() -> None:
+    learned, given = (method(8).plan(X, measured=False).stages for method in (isch.DiffusionHash, isch.ISCH))
     further = {"neighbours", "what belongs together"}
     assert further <= {stage.label for stage in learned if stage.moved}
     assert not further & {stage.label for stage in given}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from isch import ISCH, Index
+from isch import DistanceHash, Index
 
 HERE = Path(__file__).parent
 
@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 def make() -> None:
     data = np.random.default_rng(7).normal(size=(60, 5)).astype(np.float32).round(3)
     queries = data[:3] + np.float32(0.25)
-    model = ISCH(n_bits=21, objective="neighbours").fit(data)
+    model = DistanceHash(n_bits=21).fit(data)
     with Index.create(HERE / "index-v4.isch", model, keep_features="factors") as index:
         index.add(data[:40], keys=[f"ключ {i}" for i in range(40)], metadata=[{"group": i % 3} for i in range(40)])
         index.delete(["ключ 3", "ключ 17"])

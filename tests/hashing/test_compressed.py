@@ -16,7 +16,12 @@ from isch.rounded import Rounded
 
 X = load_digits().data.astype(np.float32)
 LINEAR = sorted(name for name in METHODS if issubclass(METHODS[name], LinearHasher))
-QUICK: dict[str, dict[str, Any]] = {"kmh": {"n_iter": 5}, "isch": {"n_iter": 10}}
+QUICK: dict[str, dict[str, Any]] = {
+    "kmh": {"n_iter": 5},
+    "isch": {"n_iter": 10},
+    "diffusion": {"n_iter": 10},
+    "distance": {"n_iter": 10},
+}
 
 
 def fitted(name: str, n_bits: int = 32) -> isch.hashing.base.Hasher:
@@ -45,7 +50,7 @@ def test_codes_stay_but_for_few_bits_and_survive_the_file(name: str, tmp_path: P
     np.testing.assert_array_equal(hasher.transform(X), before)
 
 
-@pytest.mark.parametrize("name", ["isch", "itq", "lsh", "pcah", "pcarr"])
+@pytest.mark.parametrize("name", ["isch", "diffusion", "distance", "itq", "lsh", "pcah", "pcarr"])
 def test_data_make_rounding_better(name: str) -> None:
     hasher = fitted(name)
     before = hasher.transform(X)

@@ -10,6 +10,8 @@ from sklearn.datasets import load_digits
 import isch
 from isch import codes
 from isch.errors import InputError, IschWarning
+from isch.hashing import spectrum
+from isch.hashing.isch import f
 from isch.scan.exact import distances
 
 DIGITS: NDArray[np.float32] = load_digits().data.astype(np.float32)
@@ -59,17 +61,25 @@ def test_diagnostics_describe_the_fit(fitted: isch.ISCH) -> None:
     assert fitted.block_overlap_ == 0
 
 
-def test_without_tau_neighbours_are_those_of_the_paper_s_map_at_the_level_of_the_spectrum(fitted: isch.ISCH) -> None:
-    lam = fitted.eigenvalues_  # of 512 directions at most, so here all of them
-    assert fitted.rank_ == len(lam)
-    assert fitted.lambda_star_ == pytest.approx(np.exp((lam * np.log(lam)).sum() / lam.sum()), rel=1e-6)
+def test_auto_tau_is_that_of_the_level_of_the_spectrum(fitted: isch.ISCH) -> None:
+    lam = np.linalg.svd(fitted.dictionary_.astype(np.float64), compute_uv=False) ** 2
+    lam = lam[lam > 1e-6 * lam[0]]
+    assert fitted.lambda_star_ == pytest.approx(np.exp((lam * np.log(lam)).sum() / lam.sum()), rel=1e-3)
     assert fitted.tau_ == pytest.approx(0.05 / (2 * fitted.lambda_star_))
-    assert fitted.n_neighbours_ == 9
 
 
-def test_with_a_given_tau_no_neighbours_are_looked_for() -> None:
-    assert isch.ISCH(8, tau=0.01).fit(DIGITS).n_neighbours_ is None
-    assert isch.ISCH(8).fit(low_rank(99)).n_neighbours_ is None
+def test_f_is_the_equation_of_the_paper() -> None:
+    """With σ² = η τ."""
+    lam, tau, eta = np.geomspace(0.01, 100, 9), 0.12, 0.05
+    s2 = eta * tau
+    paper = np.sqrt(4 * tau**4 * lam / (s2**2 + 4 * tau**2 * s2 * lam + 4 * tau**4 * lam**2))
+    np.testing.assert_allclose(f(lam, eta / (2 * tau)), paper, rtol=1e-12)
+
+
+def test_large_dictionaries_are_solved_by_the_paper_s_column_sampling(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spectrum, "EXACT_LIMIT", 40)
+    assert isch.ISCH(32, n_iter=3).fit(DIGITS).spectrum_kind_ == "columns"
+    assert isch.DiffusionHash(32, n_iter=3).fit(DIGITS).spectrum_kind_ == "randomized"
 
 
 @pytest.mark.parametrize("tau", ["auto", 0.005])
@@ -77,37 +87,6 @@ def test_more_blocks_than_directions(tau: Any) -> None:
     hasher = isch.ISCH(64, block_size=8, tau=tau).fit(low_rank(d=2))
     assert hasher.block_size_ == 32
     assert hasher.plan(low_rank(d=2), measured=False).stages[-1].label == "rotation 2 of 2"
-
-
-def same_group(hasher: Any, X: NDArray[np.float32], labels: NDArray[np.intp]) -> float:
-    found = hasher.fit(X[500:]).transform(X)
-    return float((labels[500:][isch.nearest(found[:500], found[500:], k=10)[1]] == labels[:500, None]).mean())
-
-
-@pytest.mark.parametrize("what", ["a noisy column", "one huge row", "two far halves"])
-def test_directions_that_exceed_all_others_do_no_harm(what: str) -> None:
-    """Groups are found as well as by ITQ where most of the variance has nothing to do with them."""
-    rng = np.random.default_rng(0)
-    labels = rng.integers(10, size=2000)
-    X = (rng.standard_normal((10, 30))[labels] + 0.8 * rng.standard_normal((2000, 30))).astype(np.float32)
-    if what == "a noisy column":
-        X[:, 0] = 20 * rng.standard_normal(2000)
-    elif what == "one huge row":
-        X[1234] *= 3000
-    else:
-        X[::2] += 7
-    assert same_group(isch.ISCH(32), X, labels) > same_group(isch.ITQ(32), X, labels)
-
-
-def test_codes_without_tau_find_more_of_the_same_kind_than_with_any() -> None:
-    labels = load_digits().target
-
-    def precision(tau: Any) -> float:
-        found = isch.ISCH(64, tau=tau).fit(DIGITS[400:]).transform(DIGITS)
-        rows = isch.nearest(found[:400], found[400:], k=70)[1]
-        return float((labels[400:][rows] == labels[:400, None]).mean())
-
-    assert precision("auto") > max(map(precision, (0.0005, 0.002, 0.008))) + 0.01
 
 
 def test_auto_tau_of_few_rows_follows_the_spectrum_alone() -> None:

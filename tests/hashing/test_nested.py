@@ -90,7 +90,7 @@ def test_learning_never_loses_and_tells_the_error() -> None:
     assert sums == sorted(sums)
 
 
-@pytest.mark.parametrize("name", ["isch", "itq"])
+@pytest.mark.parametrize("name", ["diffusion", "itq"])
 def test_a_prefix_is_a_hasher_whose_codes_are_the_first_bytes(name: str, tmp_path: Path) -> None:
     whole = isch.hasher(name, n_bits=160, nested=True, n_iter=5).fit(X)
     short = whole.prefix(64)
@@ -132,7 +132,7 @@ def test_what_cannot_be_combined_is_refused() -> None:
     with pytest.raises(NotFittedError):
         isch.ITQ(64, nested=True).prefix(8)
     with pytest.raises(ParameterError, match="without blocks"):
-        isch.ISCH(64, nested=True, block_size=32).fit(X)
+        isch.DiffusionHash(64, nested=True, block_size=32).fit(X)
 
 
 def precision(hashed: NDArray[np.uint8]) -> float:
@@ -140,7 +140,7 @@ def precision(hashed: NDArray[np.uint8]) -> float:
     return float((DIGITS.target[near] == DIGITS.target[:300, None]).mean())
 
 
-@pytest.mark.parametrize("name", ["isch", "itq"])
+@pytest.mark.parametrize("name", ["diffusion", "itq"])
 def test_every_level_is_nearly_as_good_as_codes_of_that_length(name: str) -> None:
     whole = isch.hasher(name, n_bits=256, nested=True).fit(X).transform(X)
     for n_bits in (64, 128, 256):

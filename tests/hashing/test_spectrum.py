@@ -4,6 +4,7 @@ from numpy.typing import NDArray
 
 from isch.fitting import Fit
 from isch.hashing import dictionary, spectrum
+from isch.hashing.isch import f
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -34,15 +35,15 @@ def plain_f(lam: NDArray[np.float64], tau: float, eta: float) -> NDArray[np.floa
 )
 def test_weights_are_the_papers_f(eta: float, tau: float, star: float, peak: float) -> None:
     lam = np.geomspace(1e-4, 1e4, 300)
-    ours = spectrum.weights(lam, eta / (2 * tau))
+    ours = f(lam, eta / (2 * tau))
     np.testing.assert_allclose(ours, plain_f(lam, tau, eta), rtol=1e-10)
     assert abs(eta / (2 * tau) - star) < 1e-4
-    at_star = spectrum.weights(np.array([eta / (2 * tau)]), eta / (2 * tau))[0]
+    at_star = f(np.array([eta / (2 * tau)]), eta / (2 * tau))[0]
     assert abs(at_star - peak) < 1e-4
     assert (ours <= at_star + 1e-12).all()
     r = np.geomspace(1, 50, 20)
-    np.testing.assert_allclose(spectrum.weights(star * r, star), spectrum.weights(star / r, star))
-    assert spectrum.weights(np.zeros(1), star)[0] == 0
+    np.testing.assert_allclose(f(star * r, star), f(star / r, star))
+    assert f(np.zeros(1), star)[0] == 0
 
 
 def objective(M: NDArray[np.float64], D: NDArray[np.float64], tau: float, s2: float) -> float:
@@ -55,7 +56,7 @@ def test_the_closed_form_minimises_the_expected_squared_difference() -> None:
     D, tau, s2, m = some_atoms(12, 6).T.astype(np.float64), 0.7, 0.4, 3
     pairs = spectrum.exact(D.T.astype(np.float32), m)
     star = s2 / (2 * tau**2)
-    L = (pairs.eigenvectors * spectrum.weights(pairs.eigenvalues, star)).T.astype(np.float64)
+    L = (pairs.eigenvectors * f(pairs.eigenvalues, star)).T.astype(np.float64)
     best = objective(L.T @ L, D, tau, s2)
     t = 4 * tau**4 * pairs.eigenvalues / (s2 + 2 * tau**2 * pairs.eigenvalues)
     np.testing.assert_allclose(best, 4 * tau**4 * D.shape[1] - (t**2).sum(), rtol=1e-5)
@@ -67,7 +68,7 @@ def test_the_closed_form_minimises_the_expected_squared_difference() -> None:
 def test_the_objective_matches_simulation() -> None:
     D, tau, s2 = some_atoms(8, 4).T.astype(np.float64), 0.7, 0.4
     pairs = spectrum.exact(D.T.astype(np.float32), 2)
-    L = (pairs.eigenvectors * spectrum.weights(pairs.eigenvalues, s2 / (2 * tau**2))).T
+    L = (pairs.eigenvectors * f(pairs.eigenvalues, s2 / (2 * tau**2))).T
     g, n = rng(5), 400_000
     c = [g.laplace(0, tau, (n, 8)) for _ in range(2)]
     x = [ci @ D.T + g.standard_normal((n, 4)) * np.sqrt(s2) for ci in c]
@@ -88,12 +89,12 @@ def test_exact_pairs_are_eigenpairs(atoms: NDArray[np.float32]) -> None:
 
 def test_dealing_gives_every_block_strong_and_weak_ones() -> None:
     whole = spectrum.exact(ATOMS, 8)
-    pairs = whole.dealt(3)
+    pairs = whole.interleaved(3)
     np.testing.assert_array_equal(pairs.eigenvalues, whole.eigenvalues[[0, 3, 6, 1, 4, 7, 2, 5]])
     np.testing.assert_array_equal(pairs.eigenvectors[:, pairs.blocks[1]], whole.eigenvectors[:, [1, 4, 7]])
     assert pairs.sizes == (3, 3, 2)
-    assert spectrum.exact(ATOMS, 2).dealt(5).sizes == (1, 1)
-    pairs = spectrum.exact(ATOMS, 12).dealt(3)
+    assert spectrum.exact(ATOMS, 2).interleaved(5).sizes == (1, 1)
+    pairs = spectrum.exact(ATOMS, 12).interleaved(3)
     for block in np.split(pairs.eigenvalues, 3):
         assert (np.diff(block) < 0).all()
     np.testing.assert_allclose(np.sort(pairs.eigenvalues)[::-1], TRUE[:12], rtol=1e-5)
@@ -115,14 +116,14 @@ def test_columns_give_ritz_pairs_block_by_block() -> None:
         np.testing.assert_allclose(block.T @ block, np.eye(8), atol=1e-5)
         np.testing.assert_allclose(block.T @ gram @ block, np.diag(values), atol=1e-4)
         assert (values <= TRUE[:8] + 1e-6).all()
-        W = block * spectrum.weights(values, 2.0)
-        np.testing.assert_allclose(W.T @ W, np.diag(spectrum.weights(values, 2.0) ** 2), atol=1e-5)
+        W = block * f(values, 2.0)
+        np.testing.assert_allclose(W.T @ W, np.diag(f(values, 2.0) ** 2), atol=1e-5)
 
 
 def test_one_full_block_of_columns_is_exact() -> None:
     pairs = spectrum.columns(ATOMS, 40, 1, rng())
     np.testing.assert_allclose(pairs.eigenvalues, TRUE, rtol=1e-4)
-    assert pairs.level == pytest.approx(spectrum.level(TRUE), rel=1e-4)
+    assert pairs.level == pytest.approx(spectrum.entropy_level(TRUE), rel=1e-4)
 
 
 def test_a_group_with_repeated_atoms_is_drawn_again() -> None:
@@ -145,8 +146,8 @@ def test_more_bits_than_rank_get_as_many_pairs_as_there_are(n_bits: int, n_block
     flat = dictionary.normalise(flat)
     gram = flat.T.astype(np.float64) @ flat
     for pairs in (
-        spectrum.exact(flat, n_bits).dealt(n_blocks),
-        spectrum.randomized(flat, n_bits, run=Fit(rng())).dealt(n_blocks),
+        spectrum.exact(flat, n_bits).interleaved(n_blocks),
+        spectrum.randomized(flat, n_bits, run=Fit(rng())).interleaved(n_blocks),
     ):
         V = pairs.eigenvectors.astype(np.float64)
         assert V.shape == (40, 20)
@@ -178,22 +179,24 @@ def test_what_random_atoms_would_have_tells_nothing() -> None:
     signal = rng.standard_normal((k, strong)) @ rng.standard_normal((strong, d))
     atoms = dictionary.normalise((noise + signal).astype(np.float32))
     eigenvalues = np.linalg.eigvalsh(atoms @ atoms.T)[::-1].astype(np.float64)
-    assert len(spectrum.telling(eigenvalues, atoms)) == strong
-    assert len(spectrum.telling(np.ones(k), random)) == k
-    assert len(spectrum.telling(eigenvalues, np.ascontiguousarray(atoms.T))) == k
+    assert len(spectrum.above_noise(eigenvalues, atoms)) == strong
+    assert len(spectrum.above_noise(np.ones(k), random)) == k
+    assert len(spectrum.above_noise(eigenvalues, np.ascontiguousarray(atoms.T))) == k
     pairs = spectrum.exact(atoms, 4)
-    assert pairs.level == pytest.approx(spectrum.level(eigenvalues[:strong]), rel=1e-4)
+    assert pairs.level == pytest.approx(spectrum.entropy_level(eigenvalues[:strong]), rel=1e-4)
 
 
 def test_level_is_the_trace_over_the_effective_rank() -> None:
-    assert spectrum.level(np.full(7, 3.0)) == pytest.approx(3)
+    assert spectrum.entropy_level(np.full(7, 3.0)) == pytest.approx(3)
     shares = TRUE / TRUE.sum()
-    assert spectrum.level(TRUE) == pytest.approx(TRUE.sum() / np.exp(-shares @ np.log(shares)))
-    assert spectrum.level(TRUE * 5) == pytest.approx(5 * spectrum.level(TRUE))
-    assert spectrum.level(np.append(TRUE, np.zeros(50))) == pytest.approx(spectrum.level(TRUE))
-    assert TRUE.mean() < spectrum.level(TRUE) < TRUE.max()
+    assert spectrum.entropy_level(TRUE) == pytest.approx(TRUE.sum() / np.exp(-shares @ np.log(shares)))
+    assert spectrum.entropy_level(TRUE * 5) == pytest.approx(5 * spectrum.entropy_level(TRUE))
+    assert spectrum.entropy_level(np.append(TRUE, np.zeros(50))) == pytest.approx(spectrum.entropy_level(TRUE))
+    assert TRUE.mean() < spectrum.entropy_level(TRUE) < TRUE.max()
     for leading in (20, 30):
-        assert spectrum.level(spectrum.completed(TRUE[:leading], ATOMS)) == pytest.approx(spectrum.level(TRUE), rel=0.1)
+        assert spectrum.entropy_level(spectrum.completed(TRUE[:leading], ATOMS)) == pytest.approx(
+            spectrum.entropy_level(TRUE), rel=0.1
+        )
 
 
 def test_slabs_do_not_change_the_sums(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,7 +156,7 @@ def test_codes_are_learned_when_there_are_enough(
         draw(folder / "more" / f"{i}.png", i)
     report = library.update()
     assert (report.added, report.learned, library.learned) == (50, 56, True)
-    assert (library.index.hasher.name, library.index.n_bits, len(library.index)) == ("isch", 16, 56)  # type: ignore[union-attr, arg-type]
+    assert (library.index.hasher.name, library.index.n_bits, len(library.index)) == ("diffusion", 16, 56)  # type: ignore[union-attr, arg-type]
     assert library.search(folder / "more" / "120.png", k=1)[0].item.name == "120.png"
     assert len(list(library.home.glob("codes-*.isch"))) == 1
     assert library.update().learned == 0

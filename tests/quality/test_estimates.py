@@ -11,18 +11,18 @@ import pytest
 import isch
 from isch import Index
 from isch.errors import InputError, IschError, ParameterError
-from isch.hashing import recall
+from isch.hashing import distance as estimator
 from isch.search.rerank import Stage
 
 RNG = np.random.default_rng(0)
 X = (RNG.standard_normal((900, 24)) * 0.8 ** np.arange(24) * RNG.uniform(0.8, 1.2, (900, 1))).astype(np.float32)
 Q = X[:30] + np.float32(0.05)
-HASHER = isch.ISCH(40, objective="neighbours", n_iter=10).fit(X)
+HASHER = isch.DistanceHash(40, n_iter=10).fit(X)
 assert hasattr(HASHER, "thresholds_")
 
 
 def estimates() -> Any:
-    """Squared distances (queries, rows) by the formula of hashing/recall.py, spelt out."""
+    """Squared distances (queries, rows) by the formula of hashing/distance.py, spelt out."""
     z = HASHER.project(Q) + HASHER.thresholds_
     bits = np.unpackbits(HASHER.transform(X), axis=1, count=40) * 2.0 - 1
     a, c = HASHER.factors(X).astype(np.float64).T
@@ -155,5 +155,5 @@ def test_a_catalog_that_claims_factors_without_the_model_is_one_sentence(tmp_pat
 def test_lengths_of_sparse_rows_are_those_of_dense_ones() -> None:
     from scipy.sparse import csr_array
 
-    lengths = recall.Lengths.of(HASHER)
+    lengths = estimator.Lengths.of(HASHER)
     np.testing.assert_allclose(lengths(csr_array(X)), lengths(X), rtol=1e-4)

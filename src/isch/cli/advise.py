@@ -125,16 +125,15 @@ def commands(found: "Advice", features: str) -> list[str]:
     """What carries the advice out."""
     from isch.evaluate import advice
 
-    best, source = found.best, quote(features)
-    method, settings = advice.configured(best.method)
+    best = found.best
+    source = quote(features)
     keep, rerank = "", " --rerank none"
-    if settings:
+    if best.method == advice.ESTIMATING:
         keep, rerank = " --keep-features factors", ""
     elif best.oversample > 1:
         keep, rerank = " --keep-features float32", f" --rerank exact --oversample {best.oversample}"
-    given = "".join(f" --set {name}={value}" for name, value in settings.items())
     return [
-        f"isch fit {source} --method {method} --bits {best.n_bits}{given} -o model.safetensors",
+        f"isch fit {source} --method {best.method} --bits {best.n_bits} -o model.safetensors",
         f"isch index build {source} --model model.safetensors{keep} -o index.isch",
         f"isch search index.isch QUERIES{rerank}",
     ]

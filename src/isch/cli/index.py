@@ -52,7 +52,7 @@ def build(
     metadata: Metadata = None,
     keep_features: Annotated[
         Literal["float16", "float32", "factors"] | None,
-        typer.Option(help="Keep the features, or factors of a model with objective=neighbours, to re-rank by."),
+        typer.Option(help="Keep the features, or factors of a model of method distance, to re-rank by."),
     ] = None,
 ) -> None:
     """Make an index: of features with a model, or of packed codes without."""

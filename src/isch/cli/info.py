@@ -191,7 +191,7 @@ def _hasher(part: "Part") -> Facts:
         "bits": part.parameters.get("n_bits"),
         "trained on": f"{learned['n_samples_']} rows × {learned['n_features_in_']} features",
         **({"bits per weight": learned["projection_"].bits} if _is_rounded(learned) else {}),
-        **(_isch(learned) if part.method == "isch" else {}),
+        **_diagnostics(learned),
         "parameters": _parameters(part),
     }
 
@@ -206,25 +206,30 @@ def _parameters(part: "Part") -> str:
     return ", ".join(f"{name}={value}" for name, value in sorted(part.parameters.items()) if value is not None)
 
 
-def _walks(learned: dict[str, Any]) -> str:
-    """Whether ISCH went on from the paper's weights."""
-    count = learned.get("n_neighbours_")
-    return "" if count is None else f", then walks among {count} neighbours"
-
-
-def _isch(learned: dict[str, Any]) -> Facts:
-    """What ISCH's diagnostics say."""
+def _diagnostics(learned: dict[str, Any]) -> Facts:
+    """What a method that rotates block by block says of its steps."""
+    if "quantization_errors_" not in learned:
+        return {}
     errors, balance = learned["quantization_errors_"], learned["bit_balance_"]
     first, last = (sum(e[i] for e in errors) / len(errors) for i in (0, -1))
-    star = learned.get("lambda_star_")
-    rank = "" if learned.get("rank_") is None else f", rank {learned['rank_']}"
-    kind, atoms, asked = (learned[name] for name in ("dictionary_kind_", "n_atoms_", "n_atoms_asked_"))
     return {
-        "dictionary": f"{kind}, {atoms} atoms" + (f" ({asked} were asked for)" if asked != atoms else ""),
-        "spectrum": f"{learned['spectrum_kind_']}, {learned['spectrum_share_']:.1%} kept{rank}",
-        "weights": "all alike" if star is None else f"λ* = {star:.4g} (τ = {learned['tau_']:.4g})" + _walks(learned),
+        **(_dictionary(learned) if "dictionary_kind_" in learned else {}),
         "rotation": f"{len(errors)} × {learned['block_size_']} bits, block overlap {learned['block_overlap_']:.2f}, "
         f"quantisation error {first:.4f} → {last:.4f} in {max(map(len, errors))} iterations",
         "ones": f"{balance.min():.0%} to {balance.max():.0%} of rows, by bit",
         "correlation": f"{learned['bit_correlation_']:.3f} between two bits, mean absolute",
+    }
+
+
+def _dictionary(learned: dict[str, Any]) -> Facts:
+    """What a method that learns a dictionary says of it, of its spectrum, and of the weights."""
+    rank = "" if learned.get("rank_") is None else f", rank {learned['rank_']}"
+    kind, atoms, asked = (learned[name] for name in ("dictionary_kind_", "n_atoms_", "n_atoms_asked_"))
+    tau = f" (τ = {learned['tau_']:.4g})" if "tau_" in learned else ""
+    count = learned.get("n_neighbours_")
+    walks = "" if count is None else f", then walks among {count} neighbours"
+    return {
+        "dictionary": f"{kind}, {atoms} atoms" + (f" ({asked} were asked for)" if asked != atoms else ""),
+        "spectrum": f"{learned['spectrum_kind_']}, {learned['spectrum_share_']:.1%} kept{rank}",
+        "weights": f"λ* = {learned['lambda_star_']:.4g}{tau}{walks}",
     }

@@ -26,7 +26,12 @@ def fit(
     features: Features,
     output: Output,
     bits: Annotated[int, typer.Option(help="Bits per code.", min=1, max=MAX_BITS)] = 128,
-    method: Annotated[str, typer.Option(help="Hashing method.")] = "isch",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="Hashing method. Same kind of thing: diffusion; nearest vectors: distance; the paper: isch.",
+        ),
+    ] = "diffusion",
     seed: Annotated[int, typer.Option(help="Seed of all randomness.", min=0)] = 0,
     option: Annotated[list[str] | None, typer.Option("--set", help="A parameter of the method, as NAME=VALUE.")] = None,
     cluster: Cluster = None,

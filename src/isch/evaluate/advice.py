@@ -2,8 +2,8 @@
 
 Some rows are queries. Their true neighbours come from one pass over all rows. Each method learns from a sample and
 encodes the rows that matter: the queries, the rows near them, and a sample that stands for all others. From these
-follow the recall of exact re-ranking at any oversampling (quality/rank_model.py) and the precision by labels. ISCH for
-neighbours is judged as an index with factors searches: candidates by bits, in the order that factors say.
+follow the recall of exact re-ranking at any oversampling (quality/rank_model.py) and the precision by labels. The
+method distance is judged as an index with factors searches: candidates by bits, in the order that factors say.
 """
 
 import time
@@ -28,9 +28,8 @@ from isch.scan import exact
 from isch.search.catalog import FACTORS
 from isch.search.rerank import Stage
 
-NEIGHBOURS = "isch neighbours"
-METHODS = ("isch", NEIGHBOURS, "itq", "lsh")
-SETTINGS = {NEIGHBOURS: ("isch", {"objective": "neighbours"})}  # of choices that are not the defaults of a method
+ESTIMATING = "distance"  # the method whose items have factors, by which an index sorts candidates
+METHODS = ("diffusion", ESTIMATING, "itq", "lsh")
 BYTES = (8, 16, 32, 64)  # per code
 OVERSAMPLING = (1, 2, 3, 5, 10, 20, 50)
 TARGET = 0.95
@@ -103,7 +102,7 @@ def advise(
         The recall of the ``k`` true neighbours to reach, .95 by default. With labels and no target, the choice with the
         best precision is advised.
     methods : sequence of str
-        Methods whose codes are compared by Hamming distance, or "isch neighbours".
+        Methods whose codes are compared by Hamming distance, or "distance".
     k : int
         How many true neighbours, or results, count.
     seed : int
@@ -170,8 +169,7 @@ class Ground:
 
     def judge(self, method: str, n_bits: int, seed: int) -> Iterator[Cell]:
         """The cells of one model, for every oversampling."""
-        name, settings = configured(method)
-        model = hasher_named(name, n_bits=n_bits, random_state=seed, **settings)
+        model = hasher_named(method, n_bits=n_bits, random_state=seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", IschWarning)
             model, fit_seconds = _timed(lambda: model.fit(Subset(self.features, self.fit_rows)))
@@ -181,7 +179,7 @@ class Ground:
         others = rank_model.far(self.near, met, self._relevant())
         ranks = rank_model.ranks(self.near, met, others, self.k)
         costs = self._costs(model, fit_seconds, encode_seconds)
-        if settings:
+        if method == ESTIMATING:
             yield self._by_factors(model, met, others, ranks, Cell(method, n_bits, 1, 0, 0, 0, None, *costs))
             return
         for oversample in OVERSAMPLING:
@@ -254,11 +252,6 @@ class Ground:
             return None
         found = self.labels[self.near.near[:, : self.k]] == self.labels[self.near.queries][:, None]
         return float(found.mean())
-
-
-def configured(method: str) -> tuple[str, dict[str, Any]]:
-    """(the method, its settings) of a choice."""
-    return SETTINGS.get(method, (method, {}))
 
 
 def _check(features: Features, n_bytes: int | None, target: float | None, k: int) -> None:

@@ -1,12 +1,12 @@
-"""Tables of one experiment in Markdown: how good the methods are, what they cost, what ISCH learned."""
+"""Tables of one experiment in Markdown: how good the methods are, what they cost, what was learned."""
 
 from isch.evaluate import figures, names
 from isch.evaluate.markdown import table
-from isch.evaluate.summary import REFERENCE, Cell, Summary
+from isch.evaluate.summary import DIFFUSION, REFERENCE, Cell, Summary
 
 SIGNIFICANT = 0.01
 STALE = " †"
-LEARNED = {  # what ISCH learned: name and how it is written
+LEARNED = {  # name, and how it is written
     "n_atoms": ("atoms", "{:,.0f}"),
     "lambda_star": ("λ*", "{:.3g}"),
     "spectrum_share": ("share of the spectrum kept", "{:.0%}"),
@@ -63,8 +63,13 @@ def unit(summary: Summary) -> str:
 
 
 def learned_table(summary: Summary) -> str | None:
-    """What ISCH learned at each length; None where that is not stored."""
-    cells = {bits: cell for bits, cell in summary.row(REFERENCE).items() if cell.learned("n_atoms") > 0}
+    """What ISCH and DiffusionHash learned at each length; None where that is not stored."""
+    parts = [_learned(summary, label) for label in (REFERENCE, DIFFUSION)]
+    return "\n\n".join(filter(None, parts)) or None
+
+
+def _learned(summary: Summary, label: str) -> str | None:
+    cells = {bits: cell for bits, cell in summary.row(label).items() if cell.learned("n_atoms") > 0}
     if not cells:
         return None
     rows = [
@@ -75,7 +80,7 @@ def learned_table(summary: Summary) -> str | None:
     n, near = first.learned("n_samples"), first.learned("n_neighbours")
     found = "" if near != near else f"; λ* is that of the map which found {near:.0f} neighbours per row"
     head = ["bits", *(name for name, _ in LEARNED.values())]
-    return f"What ISCH learned from {n:,.0f} rows{found}:\n\n{table(head, rows)}"
+    return f"What {names.of_method(label)} learned from {n:,.0f} rows{found}:\n\n{table(head, rows)}"
 
 
 def _costs(cell: Cell) -> list[str]:

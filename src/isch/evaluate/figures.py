@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from isch.errors import require
 from isch.evaluate import names, peers
-from isch.evaluate.summary import REFERENCE, Cell, Summary
+from isch.evaluate.summary import DIFFUSION, REFERENCE, Cell, Summary
 from isch.files import replacing
 
 VERMILION = "#D55E00"  # of ISCH
@@ -92,22 +92,22 @@ def _write(figure: Any, stem: Path, formats: Iterable[str]) -> list[Path]:
 
 
 def panels(summary: Summary) -> list[Panel]:
-    """The methods of each panel: the paper's comparison first, then other methods, peers, and variants of ISCH.
+    """The methods of each panel: the paper's comparison first, then other methods, peers, DiffusionHash and variants.
 
     The 2-norm and ISCH are in every panel. A group with more methods than colours is split.
     """
     methods = summary.experiment.methods
     others = [label for label in summary.labels if label not in (REFERENCE, "2-norm")]
     kinds = {label: methods[label].get("method", label) for label in others}
-    compared = [x for x in summary.experiment.figure.get("paper", ()) if x in others and kinds[x] != "isch"]
-    variants = [x for x in others if kinds[x] == "isch"]
+    compared = [x for x in summary.experiment.figure.get("paper", ()) if x in others and kinds[x] != DIFFUSION]
+    variants = [x for x in others if kinds[x] in (REFERENCE, DIFFUSION)]
     outside = [x for x in others if kinds[x] in peers.PEERS and x not in compared]
     rest = [x for x in others if x not in {*compared, *variants, *outside}]
     groups = [
         Panel("The paper's comparison", compared),
         Panel("Other hashing methods" if compared else "Hashing methods", rest),
         Panel("Peers: faiss, plain bits", outside),
-        Panel("Variants of ISCH", variants),
+        Panel("DiffusionHash and variants of ISCH", variants),
     ]
     reference = [REFERENCE] if REFERENCE in summary.labels else []
     if len(others) <= MOST:

@@ -13,7 +13,7 @@ from isch.files import replacing
 FILE = "meaning.csv"
 SHOWN_BYTES, SHOWN_OVERSAMPLING = 32, (1, 5)
 FLOATS, SIGNS = "2-norm", "signs"  # their size is that of the features
-METHODS = ("ISCH", "ISCH, neighbours", "ITQ", "RaBitQ 1 bit", "RaBitQ 2 bit", "PQ", "OPQ")
+METHODS = ("DiffusionHash", "DistanceHash", "ITQ", "RaBitQ 1 bit", "RaBitQ 2 bit", "PQ", "OPQ")
 NAMES = {
     "mnist": "MNIST, pixels",
     "gist": "CIFAR-10, GIST",
@@ -117,16 +117,16 @@ def _told(by_place: dict[tuple[str, str, int], Line], sets: list[str]) -> str:
     def of(method: str, data: str) -> Line:
         return by_place[method, data, 1]
 
-    better = sum(of("ISCH", data).long_precision > of(FLOATS, data).long_precision for data in sets)
+    better = sum(of("DiffusionHash", data).long_precision > of(FLOATS, data).long_precision for data in sets)
     others = [method for method in ("RaBitQ 1 bit", "RaBitQ 2 bit", "PQ", "OPQ") if (method, sets[0], 1) in by_place]
     rabitq = [method for method in others if method.startswith("RaBitQ")]
     best = {data: max(of(method, data).recall for method in rabitq) for data in sets}
-    kept = sum(of("ISCH, neighbours", data).recall >= best[data] for data in sets)
-    lost = sum(max(of(method, data).recall for method in others) > of("ISCH", data).recall for data in sets)
+    kept = sum(of("DistanceHash", data).recall >= best[data] for data in sets)
+    lost = sum(max(of(method, data).recall for method in others) > of("DiffusionHash", data).recall for data in sets)
     return (
-        f"ISCH's codes retrieve what has the same label better than the floats on {better} of {len(sets)} sets. The "
-        f"best of {', '.join(others)} keeps the true neighbours better than they do on {lost} of {len(sets)}. "
-        f'`ISCH(objective="neighbours")` is for those: with its factors it is not below {" and ".join(rabitq)} on '
+        f"The codes of DiffusionHash retrieve what has the same label better than the floats on {better} of "
+        f"{len(sets)} sets. The best of {', '.join(others)} keeps the true neighbours better than they do on {lost} of "
+        f"{len(sets)}. `DistanceHash` is for those: with its factors it is not below {' and '.join(rabitq)} on "
         f"{kept} of {len(sets)}. [All sizes, oversampling and costs](neighbours.md)."
     )
 

@@ -4,9 +4,13 @@ from isch.evaluate.metrics import measure
 
 METHODS = {
     "isch": "ISCH",
-    "isch-paper": "ISCH (the paper's τ)",
-    "isch-asymmetric": "ISCH (real-valued query)",
-    "isch-real": "ISCH (before the signs)",
+    "isch-auto": "ISCH (λ* of the spectrum)",
+    "isch-auto-asymmetric": "ISCH (λ* of the spectrum, real-valued query)",
+    "isch-auto-real": "ISCH (λ* of the spectrum, before the signs)",
+    "diffusion": "DiffusionHash",
+    "diffusion-asymmetric": "DiffusionHash (real-valued query)",
+    "diffusion-real": "DiffusionHash (before the signs)",
+    "distance": "DistanceHash",
     "2-norm": "2-norm",
     "sign": "signs of all dimensions",
     "threshold": "x > 0 of all dimensions",

@@ -9,7 +9,7 @@ from isch.evaluate import experiment, figures, meaning, names
 from isch.evaluate.comparison import SIGNIFICANT, STALE, cost_table, learned_table, quality_table
 from isch.evaluate.markdown import plain, table
 from isch.evaluate.store import Store
-from isch.evaluate.summary import REFERENCE, Summary, summarise
+from isch.evaluate.summary import DIFFUSION, REFERENCE, Cell, Summary, summarise
 from isch.evaluate.verdict import claimed, named, rivals, verdict
 from isch.files import replacing
 
@@ -98,27 +98,41 @@ experiments.
 
 
 def overview(summaries: Iterable[Summary]) -> str:
-    """One line per experiment with ISCH: ISCH, the best other code of the paper at any length, and the 2-norm."""
+    """One line per experiment: ISCH, DiffusionHash, the paper's best other code at any length, and the 2-norm."""
     rows = []
     for summary in summaries:
         length, own = claimed(summary)
+        diffusion = summary.cells.get((DIFFUSION, length))
         best = summary.best(rivals(summary)[0])
-        if REFERENCE in summary.labels and own is not None and best is not None:
-            norm = summary.cells.get(("2-norm", None))
-            rows.append(
-                [
-                    plain(summary.experiment.title),
-                    names.of_measure(summary.headline),
-                    f"{_bold(names.number(own), own >= best[1])} ({length:,} bits)",
-                    f"{_bold(names.number(best[1]), best[1] >= own)} ({named(*best[0])})",
-                    "–" if norm is None else names.number(norm.mean(summary.headline)),
-                ]
-            )
-    return table(["data", "measure", "ISCH", "the paper's best other code, at any length", "2-norm"], rows)
+        if best is None or (own is None and diffusion is None):
+            continue
+        norm = summary.cells.get(("2-norm", None))
+        ours = [float("nan") if own is None else own, _headline(summary, diffusion)]
+        highest = max(value for value in (*ours, best[1]) if value == value)
+        shown = [_shown(value, highest, f" ({length:,} bits)") for value in ours]
+        rows.append(
+            [
+                plain(summary.experiment.title),
+                names.of_measure(summary.headline),
+                *shown,
+                _shown(best[1], highest, f" ({named(*best[0])})"),
+                names.number(_headline(summary, norm)),
+            ]
+        )
+    heads = ["data", "measure", "ISCH", "DiffusionHash", "the paper's best other code, at any length", "2-norm"]
+    return table(heads, rows)
 
 
-def _bold(text: str, wanted: bool) -> str:
-    return f"**{text}**" if wanted else text
+def _headline(summary: Summary, cell: Cell | None) -> float:
+    return float("nan") if cell is None else cell.mean(summary.headline)
+
+
+def _shown(value: float, highest: float, what: str) -> str:
+    """A number and what it is of; the highest of a line in bold."""
+    if value != value:
+        return "–"
+    number = names.number(value)
+    return f"**{number}**{what}" if value >= highest else f"{number}{what}"
 
 
 def _machines(summaries: Iterable[Summary]) -> str:

@@ -12,7 +12,8 @@ from isch.evaluate.experiment import Experiment
 from isch.evaluate.runs import Result
 from isch.evaluate.store import Store
 
-REFERENCE = "isch"
+REFERENCE = "isch"  # the paper's method, with which others are compared
+DIFFUSION = "diffusion"
 FEWEST_SEEDS = 3  # with this many seeds or more, significance is tested over seeds, otherwise over queries
 
 Key = tuple[str, int | None]  # label, bits

@@ -13,6 +13,8 @@ METHODS: "Registry[Hasher]" = Registry(
     "method",
     {
         "isch": "isch.hashing.isch:ISCH",
+        "diffusion": "isch.hashing.diffusion:DiffusionHash",
+        "distance": "isch.hashing.distance:DistanceHash",
         "lsh": "isch.hashing.lsh:LSH",
         "sklsh": "isch.hashing.sklsh:SKLSH",
         "sh": "isch.hashing.sh:SH",
@@ -77,9 +79,21 @@ def load(path: str | os.PathLike[str]) -> "Hasher":
     FileError
         The file does not exist, is damaged, or holds no hasher.
     """
-    return METHODS.load(path, "a model with one hashing method")
+    return METHODS.load(path, "a model with one hashing method", _separated)
 
 
 def restore(part: "Part", path: str | os.PathLike[str]) -> "Hasher":
     """The hasher in one part of the model file ``path``."""
-    return METHODS.restore(part, path)
+    return METHODS.restore(_separated(part), path)
+
+
+def _separated(part: "Part") -> "Part":
+    """A model of before ``isch`` became three methods, under the name of its own."""
+    given = part.parameters
+    if part.method != "isch" or "objective" not in given:
+        return part
+    name = "distance" if given["objective"] == "neighbours" else "diffusion" if given.get("tau") == "auto" else "isch"
+    known = METHODS[name]
+    parameters = {key: value for key, value in given.items() if key in known._get_param_names()}
+    learned = {key: value for key, value in part.learned.items() if key in known._expected()}
+    return part._replace(method=name, parameters=parameters, learned=learned)

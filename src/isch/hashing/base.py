@@ -206,13 +206,15 @@ class Hasher(Learner):
         Hasher
             A new one, whose codes differ from those of this one in a few bits.
         """
-        raise ParameterError(f"{self._label} has no matrix of weights to round; expected a linear method such as isch")
+        raise ParameterError(
+            f"{self._label} has no matrix of weights to round; expected a linear method such as diffusion"
+        )
 
     def prefix(self, n_bits: int) -> Self:
         """The same method for the first bits only: its codes are the first bits of the codes of this one.
 
-        ISCH and ITQ have it where they were learned with ``nested=True``, and are good at 64, 128, 256, … bits; LSH and
-        PCAH are good at any length.
+        DiffusionHash and ITQ have it where they were learned with ``nested=True``, and are good at 64, 128, 256, …
+        bits; LSH and PCAH are good at any length.
 
         Parameters
         ----------
@@ -225,7 +227,7 @@ class Hasher(Learner):
             A new one. For multiples of 8 its codes are ``codes[:, : n_bits // 8]``.
         """
         raise ParameterError(
-            f"the first bits of {self._label} are not a code by themselves; expected nested=True of isch or itq"
+            f"the first bits of {self._label} are not a code by themselves; expected nested=True of diffusion or itq"
         )
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:

@@ -1,19 +1,26 @@
 """Step 3 of ISCH block by block: R of the coordinates of each block, and the map L = W R of all bits."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isch import compute
+from isch import compute, fitting
+from isch.errors import ParameterError
 from isch.features import Features
 from isch.fitting import Run, Size, Sized, Stage, Step, step
 from isch.hashing import diagnostics, dictionary
 from isch.hashing.projecting import Linear, Projecting
 from isch.hashing.rotation import Rotation
+from isch.learned import Array, Expected
 
-Learn = Step[..., Rotation]  # rotation.learn, nested.learn or levels.learn
+BLOCK_LIMIT = 512  # eigenvectors per rotation, by default
+BLOCK_LEAST = 32  # smaller blocks repeat the same few directions
+ROTATION_VALUES = 1 << 29  # projected values in memory while the rotation is learned
+
+Learn = Step[..., Rotation]  # rotation.learn, nested.learn or thresholds.learn
 Matrix = NDArray[np.float32]
 
 
@@ -25,7 +32,7 @@ class Directions(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Turned:
+class BlockRotation:
     """What the blocks learned."""
 
     projection: Matrix  # L (d, m)
@@ -34,16 +41,63 @@ class Turned:
     correlation: float  # between two bits
     errors: list[list[float]]  # of each block
     block_size: int  # bits of the first block
+    scale: float = 1.0  # of the coordinates, so that bits have a mean square of 1
+
+    def learned(self) -> dict[str, Any]:
+        """Return the attributes that a method keeps of it."""
+        return {
+            "projection_": self.projection,
+            "quantization_errors_": self.errors,
+            "block_size_": self.block_size,
+            "bit_balance_": self.balance,
+            "bit_correlation_": self.correlation,
+        }
 
 
-def bits_of(n_bits: int, n_blocks: int) -> list[NDArray[np.intp]]:
+LEARNS: Expected = {  # of a method whose bits are rotated block by block
+    "block_size_": int,
+    "block_overlap_": float,
+    "quantization_errors_": list,
+    "bit_balance_": Array("float32", "m"),
+    "bit_correlation_": float,
+}
+
+
+def count(n_bits: int, n_pairs: int, block_size: int | None) -> int:
+    """Choose Q, from the block size ℓ: m = Q ℓ, or as few blocks as may be where nothing divides evenly."""
+    if block_size:
+        return min(n_bits // block_size, n_pairs)
+    size = max(s for s in range(1, BLOCK_LIMIT + 1) if n_pairs % s == 0)
+    uneven = n_pairs < n_bits or size < min(n_pairs, BLOCK_LEAST)
+    return math.ceil(n_pairs / (BLOCK_LIMIT if uneven else size))
+
+
+def check_size(n_bits: int, block_size: int | None) -> None:
+    """Refuse a block size that does not divide the bits."""
+    if n_bits % (block_size or 1):
+        raise ParameterError(f"block_size must divide n_bits = {n_bits}; got {block_size}")
+
+
+def rotate(
+    run: Run, found: Directions, sample: Features, mean: NDArray[np.float64], how: Learn, n_iter: int, n_bits: int
+) -> BlockRotation:
+    """Learn L = W R block by block from a sample."""
+    rows = run(fitting.draw, sample, max(2, ROTATION_VALUES // n_bits))
+    with run.holding(found.W, Sized((len(found.W), n_bits))):
+        Z = run(project, rows, mean, found.W)
+        Z, W, scale = run(unit_mean_square, Z, found.W, n_bits)
+        rotated = learn(run, Directions(W, found.blocks), Z, how, n_iter, n_bits)
+    return replace(rotated, scale=scale)
+
+
+def split_bits(n_bits: int, n_blocks: int) -> list[NDArray[np.intp]]:
     """The bits of each block."""
     return np.array_split(np.arange(n_bits), n_blocks)
 
 
-def learn(run: Run, found: Directions, Z: Matrix, how: Learn, n_iter: int, n_bits: int) -> Turned:
+def learn(run: Run, found: Directions, Z: Matrix, how: Learn, n_iter: int, n_bits: int) -> BlockRotation:
     """Learn R of each block from coordinates Z = (X − μ) W."""
-    parts = bits_of(n_bits, len(found.blocks))
+    parts = split_bits(n_bits, len(found.blocks))
     rotations = []
     for number, (block, bits) in enumerate(zip(found.blocks, parts, strict=True), 1):
         one = how.named(f"rotation {number} of {len(parts)}")
@@ -57,18 +111,18 @@ def coordinates(Z: Matrix, block: slice) -> Matrix:
     return np.ascontiguousarray(Z[:, block])
 
 
-def _sizes(found: Directions, Z: Matrix, rotations: list[Rotation], n_bits: int) -> Turned:
+def _sizes(found: Directions, Z: Matrix, rotations: list[Rotation], n_bits: int) -> BlockRotation:
     L: Any = Sized((len(found.W), n_bits))
     limits: Any = None if rotations[0].thresholds is None else Sized((n_bits,))
     balance: Any = Sized((n_bits,))
-    return Turned(L, limits, balance, 0.0, [], 0)
+    return BlockRotation(L, limits, balance, 0.0, [], 0)
 
 
 @step(gives=_sizes)
-def turned(found: Directions, Z: Matrix, rotations: list[Rotation], n_bits: int) -> Turned:
+def turned(found: Directions, Z: Matrix, rotations: list[Rotation], n_bits: int) -> BlockRotation:
     """L = W R, and what the codes of Z look like."""
     W, columns = found
-    parts = bits_of(n_bits, len(columns))
+    parts = split_bits(n_bits, len(columns))
     projection = np.empty((len(W), n_bits), np.float32)
     thresholds = np.zeros(n_bits, np.float32)
     signs = compute.memory.empty((len(Z), n_bits), np.bool_)
@@ -81,7 +135,7 @@ def turned(found: Directions, Z: Matrix, rotations: list[Rotation], n_bits: int)
     diagnostics.warn_of_collapse(balance)
     errors = [rotation.errors for rotation in rotations]
     limits = thresholds if thresholds.any() else None
-    return Turned(projection, limits, balance, correlation, errors, len(parts[0]))
+    return BlockRotation(projection, limits, balance, correlation, errors, len(parts[0]))
 
 
 def _project_cost(rows: Features, mean: NDArray[np.float64], W: Matrix) -> Stage:

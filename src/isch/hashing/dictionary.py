@@ -26,9 +26,19 @@ else:
 
 Atoms = NDArray[np.float32]
 
+FLAT_LIMIT = 4096  # features up to which the dictionary comes from one flat k-means
+FEW_ROWS = 1024  # rows up to which it does in any dimension: a tree would have too few clusters for long codes
+KMEANS_ITERATIONS = 10
 SLAB_ROWS = 1024  # of a dictionary, which may lie in a file, handled at once
 ROUNDING = 1e-5  # atoms that differ by less are one: each is a sum of up to thousands of rows in single precision
 OVERCOMPLETE = 1.25  # atoms per dimension in a hierarchical dictionary, as in the paper's experiments
+
+
+@dataclass(frozen=True)
+class Flat:
+    """A dictionary of one k-means."""
+
+    n_atoms: int  # k
 
 
 @dataclass(frozen=True)
@@ -36,9 +46,49 @@ class Tree:
     """How a hierarchical dictionary grows: each level splits a cluster into twice as many as the level above."""
 
     n_branches: int  # k_1; level h splits into 2^(h-1) k_1
-    n_levels: int  # H
-    projection_dim: int  # d_l, the dimension in which rows are clustered
-    min_split: int | None  # clusters with fewer rows are not split; None: fewer rows than parts
+    n_levels: int = 2  # H
+    projection_dim: int = 256  # d_ℓ, the dimension in which rows are clustered
+    min_split: int | None = None  # clusters with fewer rows are not split; None: fewer rows than parts
+
+
+Form = Flat | Tree
+
+
+@dataclass(frozen=True)
+class Dictionary:
+    """D, as learned."""
+
+    atoms: Atoms  # Dᵀ (k, d)
+    kind: str
+    asked: int  # atoms that were asked for
+
+    def learned(self) -> dict[str, Any]:
+        """Return the attributes that a method keeps of it."""
+        return {
+            "dictionary_": self.atoms,
+            "dictionary_kind_": self.kind,
+            "n_atoms_asked_": self.asked,
+            "n_atoms_": len(self.atoms),
+        }
+
+
+def kind_of(asked: str, shape: tuple[int, int]) -> str:
+    """Choose between "flat" and "hierarchical" for a sample of this shape, unless one is asked for."""
+    if asked != "auto":
+        return asked
+    return "flat" if shape[1] <= FLAT_LIMIT or shape[0] <= FEW_ROWS else "hierarchical"
+
+
+def learn(run: Run, sample: Features, mean: NDArray[np.float64], form: Form) -> Dictionary:
+    """Learn D from a sample, with a warning when it is not overcomplete."""
+    if isinstance(form, Flat):
+        asked = form.n_atoms
+        atoms = run(learn_flat, sample, mean, min(asked, len(sample)), KMEANS_ITERATIONS)
+    else:
+        asked = tree_size(form.n_branches, form.n_levels)
+        atoms = run(hierarchical, sample, mean, form, KMEANS_ITERATIONS)
+    run(check, atoms, asked, sample)
+    return Dictionary(atoms, "flat" if isinstance(form, Flat) else "hierarchical", asked)
 
 
 def _kmeans_cost(X: NDArray[np.float32], n_atoms: int, n_iter: int) -> Stage:

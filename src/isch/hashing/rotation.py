@@ -29,7 +29,7 @@ class Rotation:
 
     matrix: NDArray[np.float64]
     errors: list[float]
-    thresholds: NDArray[np.float64] | None = None  # of the bits, where they are not signs (levels.py)
+    thresholds: NDArray[np.float64] | None = None  # of the bits, where they are not signs (thresholds.py)
 
     def arrays(self) -> Arrays:
         """Return all of it as arrays; ``of`` makes it from them again."""

@@ -1,5 +1,5 @@
 """Step 2 of ISCH: the largest eigenvalues and eigenvectors of D Dᵀ (the paper's section "Approximate spectral
-decomposition"), and the weights f(λ).
+decomposition").
 
 Dictionaries are ``atoms`` = Dᵀ (k, d). For a large d, neither D Dᵀ nor U_iᵀ D is ever in memory as a whole: sums run
 over slabs of atoms.
@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from isch import progress
 from isch.fitting import ARRAY, EIGH_FLOPS, SVD_FLOPS, Kept, Run, Sized, Stage, step
+from isch.hashing import diagnostics
 from isch.lazy import linalg
 
 Atoms = NDArray[np.float32]
 Vector = NDArray[np.float64]
 
+EXACT_LIMIT = 4096  # atoms or features up to which all eigenpairs are computed
 SLAB_ATOMS = 4096
 STRIP = 512  # columns of a product that are made at once
 REDRAWS = 20
@@ -65,8 +67,8 @@ class Spectrum:
         vectors = self.eigenvectors[:, :count]
         return replace(self, eigenvalues=kept, eigenvectors=vectors, sizes=(len(kept),), share=share)
 
-    def dealt(self, n_blocks: int) -> "Spectrum":
-        """Deal the pairs of one block to several blocks in turn, so that every block has strong and weak ones.
+    def interleaved(self, n_blocks: int) -> "Spectrum":
+        """Give the pairs of one block to several blocks in turn, so that every block has strong and weak ones.
 
         With fewer pairs than blocks there are fewer blocks.
         """
@@ -75,7 +77,7 @@ class Spectrum:
         sizes = tuple(map(len, parts))
         return replace(self, eigenvalues=self.eigenvalues[order], eigenvectors=self.eigenvectors[:, order], sizes=sizes)
 
-    def dealt_sizes(self, n_blocks: int) -> "Spectrum":
+    def interleaved_sizes(self, n_blocks: int) -> "Spectrum":
         """The same in a dry run."""
         return replace(self, sizes=tuple(map(len, self._parts(n_blocks))))
 
@@ -84,18 +86,34 @@ class Spectrum:
         return [np.arange(first, count, n_blocks) for first in range(min(n_blocks, count))]
 
 
-@step(gives=lambda pairs, n_blocks: pairs.dealt_sizes(n_blocks))
-def dealt(pairs: Spectrum, n_blocks: int) -> Spectrum:
-    """See ``Spectrum.dealt``."""
-    return pairs.dealt(n_blocks)
+@step(gives=lambda pairs, n_blocks: pairs.interleaved_sizes(n_blocks))
+def interleaved(pairs: Spectrum, n_blocks: int) -> Spectrum:
+    """See ``Spectrum.interleaved``."""
+    return pairs.interleaved(n_blocks)
 
 
-@step(gives=lambda pairs, lambda_star: pairs.eigenvectors)
-def weigh(pairs: Spectrum, lambda_star: float) -> NDArray[np.float32]:
-    """W = V diag f(λ), in place of V: there may be no room for both."""
-    W = pairs.eigenvectors
-    W *= weights(pairs.eigenvalues, lambda_star).astype(np.float32)
-    return W
+def kind_of(asked: str, shape: tuple[int, int], large: str) -> str:
+    """Choose how to find the eigenpairs of a dictionary of this shape: exactly, or the way for ``large`` ones."""
+    if asked != "auto":
+        return asked
+    return "exact" if min(shape) <= EXACT_LIMIT else large
+
+
+def solve(run: Run, atoms: Atoms, kind: str, n_pairs: int, n_blocks: int) -> Spectrum:
+    """Find the largest eigenpairs; in so many blocks if columns are sampled, otherwise in one."""
+    if kind == "columns":
+        return run(columns, atoms, n_pairs, n_blocks)
+    return run(exact if kind == "exact" else randomized, atoms, n_pairs)
+
+
+def described(run: Run, pairs: Spectrum) -> dict[str, Any]:
+    """Return the attributes that a method keeps of eigenpairs."""
+    return {
+        "eigenvalues_": pairs.eigenvalues,
+        "rank_": pairs.rank,
+        "spectrum_share_": pairs.share,
+        "block_overlap_": run(diagnostics.block_overlap, pairs.eigenvectors, pairs.blocks),
+    }
 
 
 def slices(sizes: Sequence[int]) -> list[slice]:
@@ -131,7 +149,7 @@ def exact(atoms: Atoms, n_bits: int) -> Spectrum:
         advance(1)
     eigenvalues, vectors = np.maximum(eigenvalues[::-1], 0), vectors[:, ::-1]
     rank = rank_of(eigenvalues, atoms)
-    kept, middle = eigenvalues[: min(n_bits, rank)], level(telling(eigenvalues[:rank], atoms))
+    kept, middle = eigenvalues[: min(n_bits, rank)], entropy_level(above_noise(eigenvalues[:rank], atoms))
     vectors = vectors[:, : len(kept)]
     if d > k:
         vectors = atoms.T @ (vectors / np.sqrt(kept))
@@ -157,7 +175,7 @@ def columns(atoms: Atoms, n_bits: int, n_blocks: int, rng: np.random.Generator) 
             ritz, W = ritz_pairs(atoms, U)
             values.append(ritz)
             vectors.append(W.astype(np.float32))
-            middle += level(telling(completed(ritz, atoms), atoms))
+            middle += entropy_level(above_noise(completed(ritz, atoms), atoms))
             advance(1)
     eigenvalues, sizes = np.concatenate(values), tuple(map(len, values))
     share = float(eigenvalues.sum()) / (len(sizes) * len(atoms))
@@ -234,7 +252,7 @@ def settled(atoms: Atoms, Q: NDArray[np.float32], n_bits: int) -> Spectrum:
     with progress.task("", 1) as advance:
         ritz, vectors = ritz_pairs(atoms, Q)
         advance(1)
-    count, middle = min(n_bits, rank_of(ritz, atoms)), level(telling(completed(ritz, atoms), atoms))
+    count, middle = min(n_bits, rank_of(ritz, atoms)), entropy_level(above_noise(completed(ritz, atoms), atoms))
     share = float(ritz[:count].sum()) / len(atoms)
     return Spectrum(ritz[:count], vectors[:, :count].astype(np.float32, copy=False), (count,), share, middle, None)
 
@@ -287,7 +305,7 @@ def completed(leading: Vector, atoms: Atoms) -> Vector:
     return np.concatenate([leading, np.full(missing, rest / max(1, missing))])
 
 
-def telling(eigenvalues: Vector, atoms: Atoms) -> Vector:
+def above_noise(eigenvalues: Vector, atoms: Atoms) -> Vector:
     """The eigenvalues above the noise, for a dictionary with fewer atoms than dimensions.
 
     Few atoms in many dimensions are nearly orthogonal, so most of their spectrum is noise. The eigenvalues of k random
@@ -298,7 +316,7 @@ def telling(eigenvalues: Vector, atoms: Atoms) -> Vector:
     return told if k < d and len(told) else eigenvalues
 
 
-def level(eigenvalues: Vector) -> float:
+def entropy_level(eigenvalues: Vector) -> float:
     """exp(Σ λ log λ / Σ λ): the geometric mean of the spectrum, each eigenvalue weighted by itself.
 
     It is the trace over the effective rank (Roy and Vetterli 2007), so the eigenvalue of a spectrum that has the same
@@ -306,8 +324,3 @@ def level(eigenvalues: Vector) -> float:
     """
     positive = eigenvalues[eigenvalues > 0]
     return float(np.exp(np.average(np.log(positive), weights=positive)))
-
-
-def weights(eigenvalues: Vector, lambda_star: float) -> Vector:
-    """f(λ) = √λ / (λ + λ*), the paper's equation (f) with λ* = σ²/(2τ²) = η/(2τ), up to a factor that signs ignore."""
-    return np.asarray(np.sqrt(eigenvalues) / (eigenvalues + lambda_star))

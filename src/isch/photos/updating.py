@@ -218,7 +218,7 @@ class Update:
         rows = np.concatenate(parts)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", IschWarning)  # of few rows: codes are learned anew when there are more
-            encoder = Encoder(hasher("isch", n_bits=N_BITS).fit(rows), describing.network())
+            encoder = Encoder(hasher("diffusion", n_bits=N_BITS).fit(rows), describing.network())
         self._install(encoder, (numbers, rows), count)
         return count
 

@@ -9,12 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from isch.errors import InputError
 from isch.features import Features, Subset
-from isch.hashing import recall
+from isch.hashing import distance as estimator
 from isch.quality.ground_truth import Neighbours
 from isch.quality.rank_model import Competition, Floats, Staged
 from isch.scan.exact import QUERIES_AT_ONCE, CodeTable, asymmetric_distances, check_k
 
-FACTOR_BYTES = 2 * recall.N_FACTORS  # per item
+FACTOR_BYTES = 2 * estimator.N_FACTORS  # per item
 
 if TYPE_CHECKING:
     from isch.hashing.base import Hasher
@@ -27,8 +27,8 @@ def nearest_estimated(
 
     Parameters
     ----------
-    hasher : ISCH
-        One that learned with ``objective="neighbours"``.
+    hasher : DistanceHash
+        A fitted ``DistanceHash``.
     queries : feature source
         The queries themselves, one row each.
     codes : array of uint8 (rows, bytes), or CodeTable
@@ -46,17 +46,17 @@ def nearest_estimated(
     """
     check_k(k)
     table, kept = codes if isinstance(codes, CodeTable) else CodeTable(codes), np.asarray(factors)
-    if kept.dtype.kind != "f" or kept.shape != (len(table), recall.N_FACTORS):
+    if kept.dtype.kind != "f" or kept.shape != (len(table), estimator.N_FACTORS):
         raise InputError(f"factors must be floats of shape ({len(table)}, 2); got {kept.dtype} of shape {kept.shape}")
-    features = recall.checked(hasher)._open_fitted(queries)
-    values = hasher.project(features) + recall.thresholds(hasher)
-    lengths = recall.Lengths.of(hasher)(features.read(0, len(features)))
+    features = estimator.checked(hasher)._open_fitted(queries)
+    values = hasher.project(features) + estimator.thresholds_of(hasher)
+    lengths = estimator.Lengths.of(hasher)(features.read(0, len(features)))
     wide, k = kept.astype(np.float32), min(k, len(table))
     squares, rows = np.empty((len(values), k), np.float32), np.empty((len(values), k), np.int64)
     for start in range(0, len(values), QUERIES_AT_ONCE):
         some = slice(start, start + QUERIES_AT_ONCE)
         inner = np.abs(values[some]).sum(axis=1, keepdims=True) - 2 * asymmetric_distances(values[some], table)
-        found = recall.squared_distances(hasher, lengths[some], inner, wide)
+        found = estimator.squared_distances(hasher, lengths[some], inner, wide)
         squares[some], rows[some] = _least(found, k)
     return squares, rows
 
@@ -66,11 +66,11 @@ def ranks(
 ) -> Staged:
     """Where estimates put the rows near each query; ``first`` is the probability that bits made them candidates."""
     rows = np.unique(np.concatenate([neighbours.queries, neighbours.near.ravel(), codes.sample_rows]))
-    kept = recall.factors(hasher, Subset(features, rows)).astype(np.float32)
+    kept = estimator.checked(hasher).factors(Subset(features, rows)).astype(np.float32)
     at = partial(np.searchsorted, rows)
     asked = hasher._open_fitted(Subset(features, neighbours.queries))
-    values = hasher.project(asked) + recall.thresholds(hasher)
-    queries = Asked(values, recall.Lengths.of(hasher)(asked.read(0, len(asked))))
+    values = hasher.project(asked) + estimator.thresholds_of(hasher)
+    queries = Asked(values, estimator.Lengths.of(hasher)(asked.read(0, len(asked))))
     missing = codes.n_rows - 1 - neighbours.near.shape[1]
     before, table, sampled = np.empty(neighbours.near.shape), CodeTable(codes.sample), kept[at(codes.sample_rows)]
     for i, rows_near in enumerate(neighbours.near):
@@ -95,7 +95,7 @@ class Asked:
         """Estimated squared 2-norms between a query and all rows of a table."""
         some = self.values[i : i + 1]
         inner = np.abs(some).sum(axis=1, keepdims=True) - 2 * asymmetric_distances(some, table)
-        return np.asarray(recall.squared_distances(hasher, self.lengths[i : i + 1], inner, factors)[0])
+        return np.asarray(estimator.squared_distances(hasher, self.lengths[i : i + 1], inner, factors)[0])
 
 
 def _least(values: NDArray[np.float32], k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:

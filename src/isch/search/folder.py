@@ -19,9 +19,9 @@ from isch.search import version1
 from isch.search.catalog import FACTORS, KEPT, Catalog
 
 if TYPE_CHECKING:
-    from isch.hashing import recall
+    from isch.hashing import distance as estimator
 else:
-    recall = Lazy("isch.hashing.recall")
+    estimator = Lazy("isch.hashing.distance")
 
 MODEL, LOCK, SEGMENTS = "model.safetensors", "lock", "segments"
 FILES = (catalogs.FILE, *version1.FILES, MODEL, LOCK, note(Path(LOCK)).name)
@@ -103,7 +103,7 @@ def write_empty(folder: Path, encoder: Encoder | None, n_bits: int | None, keep_
     else:
         settings = _settings_for_features(folder / MODEL, encoder, n_bits)
         if keep_features == FACTORS:
-            recall.checked(encoder.hasher)
+            estimator.checked(encoder.hasher)
     (folder / SEGMENTS).mkdir()
     catalogs.write(folder, Catalog(token_hex(16), keep_features=keep_features, **settings))
     sync(folder)

@@ -124,7 +124,7 @@ class Index(Reader):
             Without an encoder: the length of the codes.
         keep_features : {"float16", "float32", "factors"}, optional
             Keep the features too, for exact re-ranking; or two numbers per item with which codes estimate 2-norms, if
-            the encoder is ISCH that learned with ``objective="neighbours"``.
+            the hasher of the encoder is a ``DistanceHash``.
         """
         with building(path) as folder:
             write_empty(folder, None if encoder is None else Encoder.of(encoder), n_bits, keep_features)

@@ -18,10 +18,10 @@ from isch.search.catalog import FACTORS
 from isch.search.writer import Part, Rows
 
 if TYPE_CHECKING:
-    from isch.hashing import recall
+    from isch.hashing import distance as estimator
     from isch.hashing.base import Hasher
 else:
-    recall = Lazy("isch.hashing.recall")
+    estimator = Lazy("isch.hashing.distance")
 
 CODE_ROWS = 65_536
 KEPT_ROWS, KEPT_BYTES = 1024, 64 << 20  # rows read at once where features are kept: at least so many rows or bytes
@@ -96,7 +96,9 @@ def _encoded(features: Features, encoder: Encoder, keep: str | None) -> Iterator
 def _with_factors(block: Any, hasher: "Hasher") -> Part:
     """Codes and factors from the same values."""
     values = hasher.project(feature_sources.open(block))
-    return packed.pack(values >= 0), recall.paired(recall.Lengths.of(hasher)(block), values, recall.thresholds(hasher))
+    return packed.pack(values >= 0), estimator.paired(
+        estimator.Lengths.of(hasher)(block), values, estimator.thresholds_of(hasher)
+    )
 
 
 def _kept(block: Any, dtype: str, where: str, start: int) -> NDArray[Any]:

@@ -21,9 +21,9 @@ from isch.search.intake import Queries
 from isch.search.snapshot import Rows, Snapshot
 
 if TYPE_CHECKING:
-    from isch.hashing import recall
+    from isch.hashing import distance as estimator
 else:
-    recall = Lazy("isch.hashing.recall")
+    estimator = Lazy("isch.hashing.distance")
 
 WITH_FACTORS = 4  # as many candidates
 METHODS = ("asymmetric", "factors", "exact")
@@ -114,10 +114,10 @@ def estimated(snapshot: Snapshot, queries: Queries, rows: Rows) -> NDArray[np.fl
     hasher = queries.hasher
     if hasher is None:
         raise ParameterError("factors need an index with a model")
-    values = queries.values + recall.thresholds(hasher)
+    values = queries.values + estimator.thresholds_of(hasher)
     inner = np.abs(values).sum(axis=1, keepdims=True) - 2 * asymmetric(snapshot, values, rows)
     factors = snapshot.features(rows.ravel()).reshape(*rows.shape, -1)
-    return recall.squared_distances(hasher, recall.Lengths.of(hasher)(queries.features), inner, factors)
+    return estimator.squared_distances(hasher, estimator.Lengths.of(hasher)(queries.features), inner, factors)
 
 
 def exact(snapshot: Snapshot, queries: NDArray[np.float32], rows: Rows) -> NDArray[np.float32]:

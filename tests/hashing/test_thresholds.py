@@ -1,11 +1,11 @@
-"""Several thresholds per direction: the error against known values, and what bits and their distances mean."""
+"""Multi-threshold quantisation: the error against known values, and what bits and their distances mean."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 
-from isch.hashing import levels, rotation
+from isch.hashing import rotation, thresholds
 from isch.scan.exact import CodeTable, asymmetric_distances
 
 RNG = np.random.default_rng(0)
@@ -14,7 +14,7 @@ MIXED = (NORMAL[:3000] @ RNG.standard_normal((12, 12))).astype(np.float32)
 
 
 def learned(Z: Any, n_bits: int, n_iter: int = 40) -> rotation.Rotation:
-    return levels.learn(Z, n_iter, np.random.default_rng(1), n_bits)
+    return thresholds.learn(Z, n_iter, np.random.default_rng(1), n_bits)
 
 
 def counts(r: int, n_bits: int) -> Any:
@@ -76,7 +76,7 @@ def test_the_hamming_distance_is_the_sum_of_differences_of_levels() -> None:
 
 
 def test_asymmetric_distances_are_squared_distances_to_the_levels() -> None:
-    """Σ |z − t| over the bits that differ = (‖y − ŷ_x‖² − ‖y − ŷ‖²) / 4β, ŷ being the query's own levels."""
+    """Σ |z − t| over the bits that differ = (‖y − ŷ_x‖² − ‖y − ŷ‖²) / 4β, ŷ being the query's own thresholds."""
     found = learned(MIXED, 40)
     y, sums, beta = spelt_out(found, MIXED)
     values = (MIXED @ found.matrix - found.thresholds).astype(np.float32)
@@ -88,7 +88,7 @@ def test_asymmetric_distances_are_squared_distances_to_the_levels() -> None:
 
 def test_thresholds_near_zero_come_first() -> None:
     for k in range(1, 9):
-        places = levels.places(np.array([k, k]), 2 * k)[::2]
+        places = thresholds.places(np.array([k, k]), 2 * k)[::2]
         np.testing.assert_array_equal(np.sort(places), np.arange(k) - (k - 1) / 2)
         assert (np.diff(np.abs(places)) >= 0).all()
 

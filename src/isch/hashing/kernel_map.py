@@ -1,18 +1,18 @@
-"""The map of ISCH for what belongs together, learned without labels.
+"""The diffusion kernel, and the linear map whose inner products come closest to it.
 
-Let k(i, j) say how much two rows belong together. The linear map L whose inner products come closest to it minimises
+Let k(i, j) be a kernel that says how alike two rows are. The linear map L that follows it best minimises
 
     E[(k(i, j) − ⟨L x_i, L x_j⟩)²] = tr(M C M C) − 2 tr(M K) + …,   M = Lᵀ L,  C = E[x xᵀ],  K = E[k(i, j) x_i x_jᵀ],
 
-so M = C⁻¹ K C⁻¹. The paper's k is the inner product of sparse codes. Its model makes C and K functions of D Dᵀ, so that
+so M = C⁻¹ K C⁻¹. The k of ISCH is the inner product of sparse codes. Its model makes C and K functions of D Dᵀ, so that
 M = V f(λ)² Vᵀ. This finds small groups well, but the best λ* depends on the size of groups, which nobody knows.
 
-So the paper's map, with λ* at the level of the spectrum, serves to find neighbours, and random walks among these say
-what belongs together: k(i, j) = P⁴(i, j) / π_j says how many times likelier four steps from i end in j than a long walk
-does. Rows count by π, their share of a long walk. P is reversible, so K is the covariance of P² x: of rows that are
-averaged twice over their neighbours. As in the paper, x has noise, which adds ρ I to C. The paper's M is added, the
-more so the longer the code, because it knows the finer differences. Walks count less where they explain little: among
-rows without groups they mean nothing. Of the values M^½ x, the principal components are kept.
+Here the map of ISCH, with λ* at the level of the spectrum, finds neighbours, and k comes from random walks among them:
+k(i, j) = P⁴(i, j) / π_j says how many times likelier four steps from i end in j than a long walk does. Rows count by π,
+their share of a long walk. P is reversible, so K is the covariance of P² x: of rows that are averaged twice over their
+neighbours. As in the paper, x has noise, which adds ρ I to C. The M of ISCH is added, the more so the longer the code,
+because it knows the finer differences. The kernel counts less where it explains little: among rows without groups it
+means nothing. Of the values M^½ x, the principal components are kept.
 """
 
 import math
@@ -24,13 +24,14 @@ from numpy.typing import NDArray
 from isch import progress
 from isch.compute import n_threads, single_threaded_blas
 from isch.fitting import EIGH_FLOPS, Run, Sized, Stage, step
-from isch.hashing import neighbours, pca, spectrum
-from isch.hashing.blocks import Directions, bits_of
-from isch.hashing.neighbours import Graph, Matrix
+from isch.hashing import knn_graph, pca, spectrum
+from isch.hashing.blocks import Directions, split_bits
+from isch.hashing.isch import f
+from isch.hashing.knn_graph import Graph, Matrix
 from isch.hashing.spectrum import Spectrum, Vector, slices
 from isch.lazy import linalg
 
-LEAST_ROWS = 100  # fewer have no neighbourhoods to speak of
+LEAST_ROWS = 100  # below this, a neighbour graph is too sparse to be useful
 SAMPLE_ROWS = 10_000
 WIDTH = 512  # directions in which neighbours are looked for
 AVERAGED = 2  # times: half of the steps of a walk
@@ -46,9 +47,9 @@ Square = NDArray[np.float64]
 
 
 def grouped(run: Run, pairs: Spectrum) -> Spectrum:
-    """The eigenpairs dealt to groups that can be decomposed in reasonable time; sampled blocks stay as they are."""
+    """Split the eigenpairs among groups that can be decomposed in reasonable time; sampled blocks stay as they are."""
     few = len(pairs.eigenvalues) <= TOGETHER or len(pairs.sizes) > 1
-    return pairs if few else run(spectrum.dealt, pairs, math.ceil(len(pairs.eigenvalues) / TOGETHER))
+    return pairs if few else run(spectrum.interleaved, pairs, math.ceil(len(pairs.eigenvalues) / TOGETHER))
 
 
 def directions(run: Run, Z: Matrix, pairs: Spectrum, n_bits: int, n_blocks: int) -> Directions:
@@ -63,7 +64,7 @@ def directions(run: Run, Z: Matrix, pairs: Spectrum, n_bits: int, n_blocks: int)
     n_bits : int
         Bits per code: as many directions, if there are as many eigenvectors.
     n_blocks : int
-        Blocks of the rotation, to which the directions are dealt in turn, strongest first. Sampled groups are blocks.
+        Blocks of the rotation, which take the directions in turn, strongest first. Sampled groups are blocks.
 
     Returns
     -------
@@ -71,16 +72,16 @@ def directions(run: Run, Z: Matrix, pairs: Spectrum, n_bits: int, n_blocks: int)
         Those of the paper's map, with λ* at the level of the spectrum, where rows are few or all alike.
     """
     n_groups = len(pairs.sizes)
-    counts = [min(len(part), size) for part, size in zip(bits_of(n_bits, n_groups), pairs.sizes, strict=True)]
-    sampled, dealt = n_groups == n_blocks, [len(part) for part in bits_of(sum(counts), n_blocks)]
-    blocks = slices(counts if sampled else dealt)
+    counts = [min(len(part), size) for part, size in zip(split_bits(n_bits, n_groups), pairs.sizes, strict=True)]
+    sampled = n_groups == n_blocks
+    blocks = slices(counts if sampled else [len(part) for part in split_bits(sum(counts), n_blocks)])
     learned = maps(run, Z, pairs, counts, n_bits, 1 if sampled else n_groups)
     return Directions(run(mapped, pairs, learned, blocks), blocks)
 
 
 @step(gives=lambda pairs, learned, blocks: Sized((len(pairs.eigenvectors), blocks[-1].stop)))
 def mapped(pairs: Spectrum, learned: list[Matrix], blocks: list[slice]) -> Matrix:
-    """W: the eigenvectors times the map of each group, dealt to the blocks."""
+    """W: the eigenvectors times the map of each group, interleaved among the blocks."""
     n_groups, n_blocks = len(pairs.sizes), len(blocks)
     starts = np.array([block.start for block in blocks])
     W = np.empty((len(pairs.eigenvectors), blocks[-1].stop), np.float32)
@@ -95,7 +96,7 @@ def mapped(pairs: Spectrum, learned: list[Matrix], blocks: list[slice]) -> Matri
 def maps(run: Run, Z: Matrix, pairs: Spectrum, counts: Sequence[int], n_bits: int, n_alike: int = 1) -> list[Matrix]:
     """Of each group, from the coordinates of its eigenvectors to ``count`` new ones, strongest first (r, count).
 
-    Groups that share out the directions are ``n_alike``: each knows as large a part of what walks explain.
+    ``n_alike`` groups split the directions evenly, so each is assumed to explain the same share of the kernel.
     """
     if len(Z) < LEAST_ROWS or not run(any_varies, Z):
         return run(paper_maps, pairs, counts)
@@ -115,23 +116,23 @@ def _map_sizes(pairs: Spectrum, counts: Sequence[int]) -> list[Sized]:
 @step(gives=_map_sizes)
 def paper_maps(pairs: Spectrum, counts: Sequence[int]) -> list[Matrix]:
     """The paper's map, with λ* at the level of the spectrum."""
-    f = spectrum.weights(pairs.eigenvalues, pairs.level)
+    weights = f(pairs.eigenvalues, pairs.level)
     groups = zip(pairs.blocks, counts, strict=True)
-    return [np.diag(f[group]).astype(np.float32)[:, :count] for group, count in groups]
+    return [np.diag(weights[group]).astype(np.float32)[:, :count] for group, count in groups]
 
 
 def _graph_cost(Z: Matrix, pairs: Spectrum) -> Stage:
     n, rank = Z.shape
     width = min(rank, WIDTH)
-    compared = 4 * n * (2 * rank + width + 2 * neighbours.SCORED_ROWS * n_threads())
+    compared = 4 * n * (2 * rank + width + 2 * knn_graph.SCORED_ROWS * n_threads())
     return Stage(products=2.0 * n**2 * width, memory=compared, moved=4.0 * n**2)
 
 
 @step("neighbours", cost=_graph_cost, gives=lambda Z, pairs: None)
 def graph_of(Z: Matrix, pairs: Spectrum) -> Graph:
     """The graph of neighbours by the paper's map, in the directions that vary most."""
-    f = spectrum.weights(pairs.eigenvalues, pairs.level)
-    return neighbours.nearest_graph(strongest(Z * f.astype(np.float32)))
+    weights = f(pairs.eigenvalues, pairs.level)
+    return knn_graph.nearest_graph(strongest(Z * weights.astype(np.float32)))
 
 
 def _kernel_cost(graph: Graph, Z: Matrix, pairs: Spectrum, counts: Sequence[int], n_bits: int, n_alike: int) -> Stage:
@@ -143,7 +144,7 @@ def _kernel_cost(graph: Graph, Z: Matrix, pairs: Spectrum, counts: Sequence[int]
         products=n_groups * (4.0 * n * size**2 + 16.0 * size**3),
         solving=n_groups * (2 * EIGH_FLOPS + 5.0) * size**3,
         memory=4 * n * (rank + 3 * size) + 8 * (SLAB_ROWS * size + 8 * size**2),
-        moved=AVERAGED * 2.0 * neighbours.count(n) * n * 4 * rank,
+        moved=AVERAGED * 2.0 * knn_graph.count(n) * n * 4 * rank,
     )
 
 
@@ -156,15 +157,15 @@ def kernel_maps(
     graph: Graph, Z: Matrix, pairs: Spectrum, counts: Sequence[int], n_bits: int, n_alike: int
 ) -> list[Matrix]:
     """The map of each group for what walks on the graph say."""
-    f = spectrum.weights(pairs.eigenvalues, pairs.level)
+    weights = f(pairs.eigenvalues, pairs.level)
     noise = noise_of(variances(Z))
     found = list[Matrix]()
     with single_threaded_blas(), progress.task("", len(counts), "groups") as advance:
         for group, count in zip(pairs.blocks, counts, strict=True):
             C, K = moments(graph, Z[:, group])
-            of_walks, explained = walked(C, K, noise)
-            M = trust(n_alike * explained) * scaled(of_walks, C)
-            M += min(1.0, n_bits / PAPER_BITS) * scaled(np.diag(f[group] ** 2), C)
+            of_kernel, explained_energy = kernel_solution(C, K, noise)
+            M = reliability(n_alike * explained_energy) * scaled(of_kernel, C)
+            M += min(1.0, n_bits / PAPER_BITS) * scaled(np.diag(weights[group] ** 2), C)
             found.append(components(M, C, count))
             advance(1)
     return found
@@ -204,7 +205,7 @@ def moments(graph: Graph, Z: Matrix) -> tuple[Square, Square]:
     return C, K
 
 
-def walked(C: Square, K: Square, noise: float) -> tuple[Square, float]:
+def kernel_solution(C: Square, K: Square, noise: float) -> tuple[Square, float]:
     """(M = (C + ρ I)⁻¹ K (C + ρ I)⁻¹, what it explains of E[k²]: Σ e²), with e the eigenvalues of (C + ρ I)⁻¹ K.
 
     Along one direction e is the correlation between both ends of a walk, with noise in both.
@@ -215,9 +216,9 @@ def walked(C: Square, K: Square, noise: float) -> tuple[Square, float]:
     return np.asarray(M + M.T) / 2, float(np.sum(half * half.T))
 
 
-def trust(explained: float) -> float:
+def reliability(explained_energy: float) -> float:
     """The weight of walks: 0 where they explain nothing, ½ at WEAK, 1 where they explain much."""
-    return explained**2 / (explained**2 + WEAK**2)
+    return explained_energy**2 / (explained_energy**2 + WEAK**2)
 
 
 def scaled(M: Square, C: Square) -> Square:

@@ -1,10 +1,9 @@
-"""``objective="neighbours"`` of ISCH: codes and two numbers per item, from which 2-norms are estimated.
+"""Distance hashing: codes and two correction factors per item, from which 2-norms are estimated.
 
-ISCH's weights f(λ) bring together what belongs together and thereby change who is whose neighbour. Here f ≡ 1: V are
-the r strongest principal directions, and R (r × m) is learned as always. Lengths are measured in units of u, for which
-the values z = Rᵀ Vᵀ (x − μ) √m / u have a mean square of 1. R has orthonormal rows, so ⟨z_q, z_x⟩ u² / m is the product
-of q − μ and x − μ in the r directions. Bits b = sign z estimate it as RaBitQ does (Gao, Long 2024, *RaBitQ: quantizing
-high-dimensional vectors with a theoretical error bound*):
+V are the r strongest principal directions, and the rotation R (r × m) is learned as in ITQ. Lengths are measured in
+units of u, for which the values z = Rᵀ Vᵀ (x − μ) √m / u have a mean square of 1. R has orthonormal rows, so
+⟨z_q, z_x⟩ u² / m is the product of q − μ and x − μ in the r directions. Bits b = sign z estimate it as RaBitQ does
+(Gao, Long 2024, *RaBitQ: quantizing high-dimensional vectors with a theoretical error bound*):
 
     ⟨z_q, z_x⟩ ≈ c ⟨z_q, b⟩,   c = ‖z_x‖² / ⟨z_x, b⟩,
 
@@ -12,16 +11,18 @@ which is exact for q = x. With a = ‖x − μ‖² / u², of all directions,
 
     ‖q − x‖² ≈ u² (‖q − μ‖² / u² + a − 2 c ⟨z_q, b⟩ / m).
 
-(a, c) are the factors of an item, 4 bytes in half precision.
+(a, c) are the correction factors of an item, 4 bytes in half precision.
 
 r is the number of directions whose codes find most of the true neighbours in a sample. Fewer directions than bits
 describe the strong directions more finely and forget the others: by signs along a tight frame R, or by several
-thresholds per direction (levels.py), b = sign(z − t). The sample chooses between the two, too. ``project`` gives z − t.
+thresholds per direction (thresholds.py), b = sign(z − t). The sample chooses between the two, too. ``project`` gives
+z − t.
 """
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,13 +32,15 @@ from isch.compute import single_threaded_blas
 from isch.errors import ParameterError
 from isch.features import Block, Features, dense
 from isch.fitting import Run, Sized, Stage, step
-from isch.hashing import levels, pca, rotation
+from isch.hashing import blocks, pca, rotation, spectrum, thresholds
 from isch.hashing.base import LinearHasher
-from isch.hashing.blocks import Learn
+from isch.hashing.blocks import Directions, Learn
 from isch.hashing.pca import Principal
-from isch.hashing.projecting import Projecting, centred
+from isch.hashing.projecting import Linear, Projecting, Projector, centred
 from isch.hashing.spectrum import Spectrum
 from isch.lazy import issparse
+from isch.learned import Array, Expected, Optional
+from isch.parameters import BITS, POSITIVE, Interval
 
 if TYPE_CHECKING:
     from isch.hashing.base import Hasher
@@ -49,17 +52,120 @@ N_FACTORS = 2
 SHARES = (1.0, 0.75, 0.5, 0.35, 0.25)  # directions per bit that are tried with signs
 THRESHOLDS = (2, 3, 4, 6)  # per direction that are tried
 WIDTH = 512  # directions in which neighbours are looked for
-SAMPLE_ROWS, QUERIES, NEIGHBOURS = 10_000, 500, 10
-LEAST_ROWS = 100  # fewer have no neighbourhoods to speak of
+SAMPLE_ROWS = 10_000
+QUERIES = 500
+NEIGHBOURS = 10
+LEAST_ROWS = 100  # below this, a sample has too few neighbours to choose by
 ROUNDS = 8  # of the rotation of a trial
 LEAST_COSINE = 0.05  # of z and its bits, as c takes it: rows next to the mean have bits that say nothing of them
+
+
+class DistanceHash(LinearHasher):
+    """Codes and two factors per item from which distances are estimated.
+
+    Take it to find the nearest vectors: an index that keeps ``factors`` puts candidates in the order of estimated
+    2-norms. To find the same kind of thing, take ``DiffusionHash``.
+
+    Parameters
+    ----------
+    n_bits : int
+        Bits per code, any number.
+    block_size : int, optional
+        Bits per rotation block, a divisor of ``n_bits``; by default the largest divisor up to 512, or nearly equal
+        blocks where no divisor is large enough.
+    n_iter : int
+        Iterations of the rotation.
+    max_samples : int
+        Rows to learn the rotation from, drawn at random when there are more. Principal directions use all rows.
+    random_state : int, RandomState or None
+        Seed of the random choices.
+    """
+
+    name = "distance"
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_bits": [BITS],
+        "block_size": [POSITIVE, None],
+        "n_iter": [POSITIVE],
+        "max_samples": [Interval(Integral, 2, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+    _learns: ClassVar[Expected] = {
+        "eigenvalues_": Array("float64", "r"),
+        "rank_": int,
+        "spectrum_share_": float,
+        "unit_": float,
+        "thresholds_": Optional(Array("float32", "m")),
+        **blocks.LEARNS,
+    }
+    eigenvalues_: NDArray[np.float64]  # variances of the principal directions in use
+    rank_: int  # directions that carry variance, of those looked at
+    spectrum_share_: float  # of the variance that the directions in use hold
+    unit_: float  # u
+    thresholds_: NDArray[np.float32]  # t; only where they are not all zero
+
+    def __init__(
+        self,
+        n_bits: int = 128,
+        *,
+        block_size: int | None = None,
+        n_iter: int = 50,
+        max_samples: int = 100_000,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_bits = n_bits
+        self.block_size = block_size
+        self.n_iter = n_iter
+        self.max_samples = max_samples
+        self.random_state = random_state
+
+    def factors(self, X: Any) -> Factors:
+        """Compute two correction factors per row, from which 2-norms are estimated (``isch.nearest_estimated``).
+
+        Parameters
+        ----------
+        X : array, sparse matrix, Dask array, path or Features
+            As for ``transform``.
+
+        Returns
+        -------
+        ndarray of float16, (n, 2)
+            The squared distance from the mean, and the correction of the product with the code.
+        """
+        self._check_fitted()
+        features = checked(self)._open_fitted(X)
+        out = np.empty((len(features), N_FACTORS), np.float16)
+        compute.collect(Factoring(self._projecting(features), Lengths.of(self), thresholds_of(self)), features, out)
+        return out
+
+    def _fit(self, X: Features, run: Run) -> dict[str, Any]:
+        mean, pairs, learn = principal_pairs(run, X, self.n_bits)
+        sample = run(fitting.draw, X, self.max_samples)
+        n_blocks = blocks.count(self.n_bits, len(pairs.eigenvalues), self.block_size)
+        pairs = run(spectrum.interleaved, pairs, n_blocks)
+        known = spectrum.described(run, pairs)
+        V = Directions(pairs.eigenvectors, pairs.blocks)
+        rotated = blocks.rotate(run, V, sample, mean, learn, self.n_iter, self.n_bits)
+        learned = {
+            "mean_": mean,
+            **known,
+            "unit_": math.sqrt(self.n_bits) / rotated.scale,
+            **rotated.learned(),
+        }
+        return learned if rotated.thresholds is None else learned | {"thresholds_": rotated.thresholds}
+
+    def _projector(self) -> Projector:
+        return Linear(self.mean_, self.projection_, getattr(self, "thresholds_", None))
+
+    def _check_size(self, features: Features) -> None:
+        super()._check_size(features)
+        blocks.check_size(self.n_bits, self.block_size)
 
 
 class Allocation(NamedTuple):
     """How many directions bits describe, and how R is learned."""
 
     directions: int
-    learn: Learn  # rotation.learn: signs; levels.learn: thresholds
+    learn: Learn  # rotation.learn: signs; thresholds.learn: thresholds
 
 
 def principal_pairs(run: Run, features: Features, n_bits: int) -> tuple[NDArray[np.float64], Spectrum, Learn]:
@@ -103,7 +209,7 @@ def allocation(Z: Matrix, n_bits: int, rng: np.random.Generator) -> Allocation:
     trials = [Allocation(max(1, round(share * most)), rotation.learn) for share in SHARES]
     if n < LEAST_ROWS or n_bits == 1:
         return trials[0]
-    trials += [Allocation(max(1, min(round(n_bits / k), most)), levels.learn) for k in THRESHOLDS]
+    trials += [Allocation(max(1, min(round(n_bits / k), most)), thresholds.learn) for k in THRESHOLDS]
     queries = np.sort(rng.permutation(n)[:QUERIES])
     squares, others = np.einsum("ij,ij->i", Z, Z), rng.spawn(1)[0]
     with single_threaded_blas():  # threads of the matrix product would round differently
@@ -141,25 +247,16 @@ def corrections(values: Matrix, limits: Matrix) -> Matrix:
     return np.asarray(squares / np.maximum(np.maximum(products, least), np.finfo(np.float32).tiny), np.float32)
 
 
-def thresholds(hasher: "Hasher") -> Matrix:
+def thresholds_of(hasher: "Hasher") -> Matrix:
     """t (m,), or zero where bits are signs. ``project`` gives z − t."""
     found = getattr(hasher, "thresholds_", None)
     return np.asarray(0 if found is None else found, np.float32)
 
 
-def factors(hasher: "Hasher", X: Any) -> Factors:
-    """See ``ISCH.factors``."""
-    hasher._check_fitted()
-    features = checked(hasher)._open_fitted(X)
-    out = np.empty((len(features), N_FACTORS), np.float16)
-    compute.collect(Factoring(hasher._projecting(features), Lengths.of(hasher), thresholds(hasher)), features, out)
-    return out
-
-
-def checked(hasher: "Hasher") -> LinearHasher:
+def checked(hasher: "Hasher") -> DistanceHash:
     """The hasher, if it has factors."""
-    if not isinstance(hasher, LinearHasher) or not 0 < (getattr(hasher, "unit_", None) or 0) < np.inf:
-        raise ParameterError(f"{hasher._label} has no factors; expected isch that learned with objective='neighbours'")
+    if not isinstance(hasher, DistanceHash) or not 0 < (hasher.unit_ or 0) < np.inf:
+        raise ParameterError(f"{hasher._label} has no factors; expected a model of method distance (isch.DistanceHash)")
     return hasher
 
 
@@ -173,7 +270,8 @@ class Lengths:
     @classmethod
     def of(cls, hasher: "Hasher") -> "Lengths":
         """Those of a hasher that has factors."""
-        return cls(checked(hasher).mean_, float(getattr(hasher, "unit_", 1.0)))
+        known = checked(hasher)
+        return cls(known.mean_, float(known.unit_))
 
     def __call__(self, block: Block) -> Matrix:
         """A sparse block is not made dense."""

@@ -1,6 +1,6 @@
 """ISCH without labels beside the paper's map with the best λ* that labels can find, and what learning the map costs.
 
-python benchmarks/belonging.py [--bits 32,128,512] [NAME=FEATURES.npy,LABELS.npy[,DRAW] ...] [--only WORD] [--cost]
+python benchmarks/kernel_map.py [--bits 32,128,512] [NAME=FEATURES.npy,LABELS.npy[,DRAW] ...] [--only WORD] [--cost]
 
 Regret is the precision of the best of λ* = 1, 2, …, 256, chosen by labels, minus that of the map in question: that of
 ``tau="auto"``, the paper's with λ* at the level of the spectrum, or ITQ's of the same length. It is negative where that
@@ -28,8 +28,10 @@ from isch.evaluate.metrics import measure
 from isch.evaluate.prepare import DataSpec, cache_home
 from isch.evaluate.rankers import CodeRanker
 from isch.evaluate.ranking import Truth, score
-from isch.hashing import belonging, dictionary, pca, rotation, spectrum
-from isch.hashing.isch import KMEANS_ITERATIONS
+from isch.fitting import Fit
+from isch.hashing import dictionary, kernel_map, pca, rotation, spectrum
+from isch.hashing.dictionary import KMEANS_ITERATIONS
+from isch.hashing.isch import f
 
 TRIED = np.exp2(np.arange(9.0))
 QUERIES, HEAD, LONGEST = 1200, 10, 200
@@ -123,7 +125,7 @@ class Judge:
         atoms = dictionary.flat(base - mean.astype(np.float32), min(2 * X.shape[1], len(base)), KMEANS_ITERATIONS, rng)
         self.pairs = spectrum.exact(atoms, min(atoms.shape))
         self.Z = dictionary.unit_scale(((X - mean) @ self.pairs.eigenvectors).astype(np.float32))
-        found = pca.spanning(isch.features.open(base), longest, rng)
+        found = pca.spanning(Fit(rng), isch.features.open(base), longest)
         self.P = ((X - mean) @ found.directions).astype(np.float32)
         self.truth = Truth(y[: self.n_queries], y[self.n_queries :], None)
         per_class = np.unique(y[self.n_queries :], return_counts=True)[1]
@@ -133,13 +135,18 @@ class Judge:
     def paper(self, star: float, n_bits: int) -> tuple[float, ...]:
         """The precisions of the paper's map with this λ*."""
         eigenvalues = self.pairs.eigenvalues[:n_bits]
-        return self.precisions(self.Z[:, :n_bits] * spectrum.weights(eigenvalues, star).astype(np.float32), n_bits)
+        return self.precisions(self.Z[:, :n_bits] * f(eigenvalues, star).astype(np.float32), n_bits)
 
     def learned(self, n_bits: int) -> tuple[float, ...]:
         """The precisions of the map that is learned without labels."""
-        pairs, database = self.pairs.first(max(n_bits, belonging.WIDTH)), self.Z[self.n_queries :]
-        r, sample = len(pairs.eigenvalues), np.random.default_rng(2).permutation(len(database))[: belonging.SAMPLE_ROWS]
-        (W,) = belonging.maps(database[np.sort(sample), :r], pairs, [min(n_bits, r)], n_bits)
+        pairs, database = self.pairs.first(max(n_bits, kernel_map.WIDTH)), self.Z[self.n_queries :]
+        r, sample = (
+            len(pairs.eigenvalues),
+            np.random.default_rng(2).permutation(len(database))[: kernel_map.SAMPLE_ROWS],
+        )
+        (W,) = kernel_map.maps(
+            Fit(np.random.default_rng(0)), database[np.sort(sample), :r], pairs, [min(n_bits, r)], n_bits
+        )
         return self.precisions(self.Z[:, :r] @ W, n_bits)
 
     def precisions(self, values: Matrix, n_bits: int) -> tuple[float, ...]:
@@ -176,9 +183,9 @@ def cost(rows: int) -> str:
     """The processor time of a fit that learns its map, over that of one that is given τ."""
     X, _ = Draw(rows).of(*described("mnist", None))
     spent = []
-    for tau in (0.001, "auto"):
+    for hasher in (isch.ISCH(128, tau=0.001), isch.DiffusionHash(128)):
         start = time.process_time()
-        isch.ISCH(128, tau=tau).fit(X)
+        hasher.fit(X)
         spent.append(time.process_time() - start)
     ratio = spent[1] / spent[0]
     return f"A fit of {rows:,} rows of MNIST, 128 bits, takes {ratio:.2f} × the processor time with τ given."

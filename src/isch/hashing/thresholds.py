@@ -1,4 +1,4 @@
-"""Several thresholds per direction: with more bits than directions, bits count levels.
+"""Multi-threshold quantisation: with more bits than directions, bits count levels.
 
 Coordinate i of y = Gᵀ z, with G (r × r) a rotation, gets k_i of the m bits: bit j says whether y_i reaches the j-th of
 k_i thresholds. As ±1 their sum s_i takes k_i + 1 values, so bits say the level of y_i, and the Hamming distance of two

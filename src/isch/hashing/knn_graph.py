@@ -1,7 +1,7 @@
-"""Which rows lie near which: graphs of nearest neighbours, for random walks on them.
+"""Graphs of nearest neighbours, for random walks on them.
 
-A walk that takes several steps reaches rows that are similar by way of others. This says more about what belongs
-together than distances alone, and it needs no labels.
+A walk of several steps reaches rows that are similar by way of others. This says more about which rows are alike than
+distances alone, and it needs no labels.
 """
 
 import math
