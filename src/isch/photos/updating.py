@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from isch.photos.library import Library
 
 N_BITS = 256
-METHODS = ("lsh", "isch")  # of codes: random ones, and those that were learned
+METHODS = ("lsh", "diffusion")  # of codes: random ones, and those that were learned
 LEARN_ROWS = 1024  # pictures from which codes are learned; fewer are found by random codes and ordered by their vectors
 LEARN_AGAIN = 4  # codes are learned anew when the collection is so many times as large as when they were learned
 BATCH_SECONDS = 5.0  # between two times that described pictures are written
