@@ -65,7 +65,9 @@ def test_dry_run(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (code, json.loads(out)["stages"][0]["read"]) == (0, DIGITS.nbytes)
     code, out, err = run(capsys, f"{line} --memory 1MB")
     assert (code, out.splitlines()[0].split()) == (2, ["stage", "flops", "reads", "about"])
-    assert err.startswith("isch: features.npy: memory = 1 MB is too little for DiffusionHash of 20 bits and 64 features; ")
+    assert err.startswith(
+        "isch: features.npy: memory = 1 MB is too little for DiffusionHash of 20 bits and 64 features; "
+    )
     code, _, err = run(capsys, "fit features.npy --bits 65 --method pcah -o m --dry-run")
     assert (code, err.count("\n")) == (2, 1)
     assert set(os.listdir()) == before

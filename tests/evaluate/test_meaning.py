@@ -10,7 +10,7 @@ from isch.evaluate.meaning import Line
 
 
 def lines(data: str) -> list[Line]:
-    found = {"2-norm": (64, 1.0, 0.5), "ISCH": (32, 0.3, 0.6), "ISCH, neighbours": (32, 0.7, 0.4)}
+    found = {"2-norm": (64, 1.0, 0.5), "DiffusionHash": (32, 0.3, 0.6), "DistanceHash": (32, 0.7, 0.4)}
     found |= {"RaBitQ 1 bit": (32, 0.65, 0.4), "PQ": (32, 0.6, 0.4), "signs": (2, 0.2, 0.3)}
     return [
         Line(data, 1000, method, size, o, min(1.0, recall + o / 50), 0.5, long, 1.5, 2.5)
@@ -36,7 +36,7 @@ def test_lines_come_back_in_order_and_what_is_measured_again_is_replaced(tmp_pat
 
 def test_the_section_shows_one_size_and_counts_what_it_says() -> None:
     text = meaning.section(lines("mnist") + lines("own set"))
-    assert "| ISCH, neighbours | .720 .800 · .400 | .720 .800 · .400 |" in text
+    assert "| DistanceHash | .720 .800 · .400 | .720 .800 · .400 |" in text
     assert "| signs (all features) | .220 .300 · .300 |" in text
     assert "better than the floats on 2 of 2 sets" in text
     assert "RaBitQ 1 bit, PQ" in text

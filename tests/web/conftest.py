@@ -102,9 +102,9 @@ def running(app: Any, settings: Settings) -> Iterator[str]:
     try:
         yield address.rstrip("/")
     finally:
-        server.should_exit = True
-        thread.join()
-        listener.close()
-        with warnings.catch_warnings():  # connections that the end of the server left half open
+        with warnings.catch_warnings():  # connections that the end of the server leaves half open
             warnings.simplefilter("ignore", ResourceWarning)
+            server.should_exit = True
+            thread.join()
+            listener.close()
             gc.collect()

@@ -138,7 +138,7 @@ class DistanceHash(LinearHasher):
         return out
 
     def _fit(self, X: Features, run: Run) -> dict[str, Any]:
-        mean, pairs, learn = principal_pairs(run, X, self.n_bits)
+        mean, pairs, learn = principal_pairs(run, X, self.n_bits, min(SAMPLE_ROWS, self.max_samples))
         sample = run(fitting.draw, X, self.max_samples)
         n_blocks = blocks.count(self.n_bits, len(pairs.eigenvalues), self.block_size)
         pairs = run(spectrum.interleaved, pairs, n_blocks)
@@ -168,10 +168,12 @@ class Allocation(NamedTuple):
     learn: Learn  # rotation.learn: signs; thresholds.learn: thresholds
 
 
-def principal_pairs(run: Run, features: Features, n_bits: int) -> tuple[NDArray[np.float64], Spectrum, Learn]:
-    """(μ, the principal directions that ``n_bits`` bits use, with the variances as eigenvalues, how to learn R)."""
+def principal_pairs(
+    run: Run, features: Features, n_bits: int, n_rows: int
+) -> tuple[NDArray[np.float64], Spectrum, Learn]:
+    """Return (μ, principal directions for ``n_bits`` with their variances, how to learn R), from ``n_rows``."""
     wide = pca.spanning(run, features, max(n_bits, WIDTH))
-    Z = run(pca.project, run(fitting.draw, features, SAMPLE_ROWS), wide)
+    Z = run(pca.project, run(fitting.draw, features, n_rows), wide)
     chosen = run(allocation, Z, n_bits)
     return wide.mean, run(_spectrum, wide, chosen.directions), chosen.learn
 
